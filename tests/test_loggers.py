@@ -92,7 +92,7 @@ def test_a_fit_logs_what_its_result_has(pocket: Backbone, data: Dataset, pool: P
     classifier = PromptClassifier(pocket, words=2, pool=pool, cache=False, **FAST)
     result = classifier.fit(data, compare=True, log_to=logger).result_
     ((name, settings),) = logger.runs
-    assert name == "three scenes-kgcoop-seed1"
+    assert name == "three-scenes-kgcoop-2w-seed1"
     assert settings["epochs"] == 4
     epochs = result.history.epochs
     assert logger.logged["train/loss"] == [(e.epoch + 1, e.loss) for e in epochs]

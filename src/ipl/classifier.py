@@ -202,7 +202,7 @@ class PromptClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self.reporter.warn(note)
         if not isinstance(backbone, Backbone):
             backbone = load_backbone(config.backbone, config.device, config.precision)
-        name = f"{dataset.name}-{config.learner}-seed{config.seed}"
+        name = config.run_name(dataset.name)
         with log_run(log_to, name, config.as_dict(), self.reporter) as log:
             self.result_ = fit(
                 config,

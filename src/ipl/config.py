@@ -425,6 +425,13 @@ class FitConfig:
             settings[name] = value
         return cls(**settings)
 
+    def run_name(self, data: str) -> str:
+        """What a fit on this dataset is called, with dashes for what no folder's name may have."""
+        words = f"{self.words}w" if isinstance(self.words, int) else self.words
+        arm = "" if self.arm in (PLAIN, CHOSEN) else f"-{self.arm}"
+        name = f"{data}-{self.learner}-{words}{arm}-seed{self.seed}"
+        return "".join(c if c.isalnum() or c in "-_." else "-" for c in name)[-100:].lstrip("-.")
+
     def command(self, data: str) -> str:
         """The command line that repeats this fit on a dataset."""
         parts = ["ipl", "fit", data]

@@ -82,7 +82,7 @@ def test_from_images_to_a_saved_prompt(
     assert '<span class="word">water</span>' in result
     assert "zero-shot CLIP" in result
     assert "linear probe" in result
-    assert name == "mine-coop-1w"
+    assert name == "mine-coop-1w-given-seed1"
 
     (images / "notes.txt").write_text("no image")
     files = [handle_file(images / "beach" / "0.png"), handle_file(images / "notes.txt")]

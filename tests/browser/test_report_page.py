@@ -31,9 +31,7 @@ def report(
     pool_file: Path,
 ) -> str:
     """Returns the address of a whole report."""
-    document = make_report(
-        make_run(), six_scenes, pocket, words_file=pool_file, resamples=1, images=12
-    )
+    document = make_report(make_run(), six_scenes, pocket, words_file=pool_file, resamples=1)
     path = tmp_path_factory.mktemp("report") / "report.html"
     path.write_text(as_html(document), encoding="utf-8")
     return path.as_uri()
@@ -60,9 +58,7 @@ def test_a_reader_finds_the_prompt_first_and_every_image(
         assert page.get_by_role("heading", name=word).count() > 0
 
 
-def test_sections_and_numbers_are_reached_by_keyboard_alone(
-    report: str, open_page: OpenPage
-) -> None:
+def test_sections_are_reached_by_keyboard_alone(report: str, open_page: OpenPage) -> None:
     page = open_page(report)
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.className") == "skip"
@@ -74,11 +70,6 @@ def test_sections_and_numbers_are_reached_by_keyboard_alone(
         section.locator("> summary").focus()
         page.keyboard.press("Enter")
         assert content.is_visible()
-    numbers = page.locator("details:not(.fold)").first
-    assert not numbers.locator("table").is_visible()
-    numbers.locator("summary").focus()
-    page.keyboard.press("Enter")
-    assert numbers.locator("table").is_visible()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -113,11 +104,10 @@ def test_a_phone_shows_it_without_scrolling_sideways(
         assert part.evaluate("e => e.getClientRects().length") == 1
 
 
-def test_paper_has_the_numbers_and_no_navigation(report: str, open_page: OpenPage) -> None:
+def test_paper_has_every_section(report: str, open_page: OpenPage) -> None:
     page = open_page(report)
     page.emulate_media(media="print", color_scheme="dark")
-    assert not page.locator("nav").is_visible()
-    assert page.locator("details details table").first.is_visible()
+    assert page.locator("details table").first.is_visible()
     for heading in page.locator("h2").all():
         assert heading.is_visible()
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"

@@ -64,12 +64,13 @@ def test_a_person_learns_a_prompt_tries_it_and_saves_it(
 
     page.get_by_role("button", name="Save").click()
     page.get_by_text("Saved in").wait_for()
-    loaded = PromptClassifier.from_pretrained(workbench.runs / "scenes-kgcoop-1w", pocket)
+    name = "scenes-kgcoop-1w-given-seed1"
+    loaded = PromptClassifier.from_pretrained(workbench.runs / name, pocket)
     assert loaded.words_ == ["water"]
 
     reopened = open_page(address, **PHONE)
     reopened.get_by_label("Open from").click()
-    reopened.get_by_role("option", name="scenes-kgcoop-1w").click()
+    reopened.get_by_role("option", name=name).click()
     reopened.locator(".prompt .word", has_text="water").wait_for()
     for each in (page, reopened):
         assert overflow(each) == 0

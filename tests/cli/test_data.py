@@ -105,17 +105,3 @@ def test_all_that_a_fit_stops_at_is_named_in_one_go(ipl: Call, tmp_path: Path) -
     }
     assert ipl("data", "check", root, "--quiet").out.count("ipl fit cannot use the data.") == 3
     assert "nly one class: cat" in ipl("fit", root).error  # a fit stops at the first
-
-
-def test_check_of_a_table_holds_out_what_a_fit_would(ipl: Call, tmp_path: Path) -> None:
-    _own_data(tmp_path / "pets")
-    table = tmp_path / "list.csv"
-    rows = ["pets\\train\\cat\\0.png;cat", "pets/train/cat/1.png;cat"]
-    rows += ["pets/train/dog/0.png;dog", "pets/train/dog/1.png;dog"]
-    table.write_text("\n".join(["file;class", *rows]))
-    report = ipl("data", "check", table, "--quiet", "--json").json
-    assert [(each["train"], each["held_out"]) for each in report["classes"]] == [(1, 1), (1, 1)]
-    table.write_text("\n".join(["file;class", *rows[:3]]))
-    report = ipl("data", "check", table, "--quiet", "--json").json
-    (finding,) = report["findings"]
-    assert (finding["kind"], finding["names"]) == ("class without held-out images", ["dog"])

@@ -83,15 +83,6 @@ def test_options_that_cannot_be(
     assert list(home.iterdir()) == []
 
 
-def test_no_run(ipl: Call, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hub, "hub_reachable", lambda: False)
-    assert "No saved run at none" in ipl("export", "none", "--to", "text").error
-    (home / "photo.jpg").write_bytes(b"")
-    assert "photo.jpg: a run is a folder" in ipl("predict", "photo.jpg", "x").error
-    assert "cannot be reached" in ipl("export", "ada/none", "--to", "text").error
-    assert "cannot be reached" in ipl("predict", "ada/none", "x.png").error
-
-
 def test_a_run_is_shared(ipl: Call, saved_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     share = ("export", saved_run, "--to", "hub", "--out")
     monkeypatch.setattr(hub, "hub_reachable", lambda: False)

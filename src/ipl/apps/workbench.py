@@ -231,9 +231,7 @@ class Workbench:
         """The result, and the name under which it would be saved."""
         assert session.classifier is not None
         result = session.classifier.result_
-        name = f"{result.data}-{result.config.learner}-{len(result.words)}w"
-        clean = "".join(c if c.isalnum() or c in "-_" else "-" for c in name)[-60:].lstrip("-")
-        return result_html(session.classifier), clean
+        return result_html(session.classifier), result.config.run_name(result.data)
 
     # -- using a prompt -----------------------------------------------------------------------
 

@@ -54,7 +54,7 @@ def evaluate(
     predictions: Path | None = typer.Option(
         None, "--predictions", help="Write a row for each image to this CSV file."
     ),
-    overwrite: bool = typer.Option(False, "--overwrite", help="Replace files that exist."),
+    overwrite: bool = common.OVERWRITE,
     backbone: str | None = common.MOVED_BACKBONE,
     any_backbone: bool = common.ANY_BACKBONE,
     device: str = common.DEVICE,

@@ -20,7 +20,7 @@ from ipl.classifier import PromptClassifier
 from ipl.cli import shared_options as common
 from ipl.cli.config_options import config_options
 from ipl.cli.output import command_line, console, echo, on_interrupt, print_json
-from ipl.config import CHOSEN, PLAIN, FitConfig, checked_value
+from ipl.config import FitConfig, checked_value
 from ipl.config import settings as config_settings
 from ipl.datasets.fewshot import hold_out
 from ipl.datasets.inspection import inspect_dataset
@@ -97,7 +97,7 @@ def fit(
         dataset = inspect_dataset(dataset)
         todo: list[tuple[FitConfig, Path]] = []
         for each in configs:
-            wanted = save_to or _default_folder(f"{dataset.name}-{_run_name(each)}")
+            wanted = save_to or Path("ipl-runs") / each.run_name(dataset.name)
             if seeds is not None:
                 wanted = wanted if save_to is None else Path(f"{save_to}-seed{each.seed}")
                 claims.enter_context(claim_folder(wanted))
@@ -153,18 +153,6 @@ def read_seeds(text: str) -> tuple[int, ...]:
 
 
 # -- where runs are saved -------------------------------------------------------------------------
-
-
-def _run_name(config: FitConfig) -> str:
-    words = f"{config.words}w" if isinstance(config.words, int) else config.words
-    arm = "" if config.arm in (PLAIN, CHOSEN) else f"-{config.arm}"
-    return f"{config.learner}-{words}{arm}-seed{config.seed}"
-
-
-def _default_folder(name: str) -> Path:
-    """ipl-runs/NAME, with dashes for what may not be in the name of a folder."""
-    clean = "".join(c if c.isalnum() or c in "-_." else "-" for c in name)[-100:]
-    return Path("ipl-runs") / clean
 
 
 def _saved_result(folder: Path, config: FitConfig, data: str) -> FitResult | None:

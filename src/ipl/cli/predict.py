@@ -8,26 +8,23 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from io import BufferedReader
 from pathlib import Path
-from typing import TextIO, cast
+from typing import cast
 
 import typer
-from rich.console import Console
 
 from ipl.classifier import PromptClassifier
 from ipl.cli import shared_options as common
-from ipl.cli.output import check_output_file, console, on_interrupt, print_json
+from ipl.cli.output import check_output_file, on_interrupt, print_json
 from ipl.cli.saved_classifier import load_classifier
 from ipl.display.formatting import first_few
 from ipl.inference.image_paths import find_images, read_paths
 from ipl.inference.stream import Prediction, predict_stream
-from ipl.inference.writers import CsvWriter, JsonLinesWriter, TableWriter, one_line
+from ipl.inference.writers import WRITERS, Writer, one_line
 from ipl.saving.run_folder import find_run, read_config
 from ipl.support.errors import ConfigError, DataError
 from ipl.support.files import replace_file
 from ipl.support.progress import Reporter
 
-FORMATS = ("table", "csv", "jsonl")
-Writer = TableWriter | CsvWriter | JsonLinesWriter
 CHUNK = 65_536  # bytes that are read from standard input at a time
 
 
@@ -114,14 +111,14 @@ def _output_format(style: str | None, save_to: Path | None) -> str:
     """The format of --format, else the one that the ending of --out names."""
     if style is None:
         ending = "" if save_to is None else save_to.suffix.lower().removeprefix(".")
-        if ending not in ("", "txt", *FORMATS):
+        if ending not in ("", "txt", *WRITERS):
             raise ConfigError(
                 f"--out ends in .{ending}, which is not one of the formats; it may end in .csv, "
                 ".jsonl or .txt, or --format says what is written."
             )
-        return ending if ending in FORMATS else "table"
-    if style not in FORMATS:
-        raise ConfigError(f"--format is {style!r}; allowed are {', '.join(FORMATS)}.")
+        return ending if ending in WRITERS else "table"
+    if style not in WRITERS:
+        raise ConfigError(f"--format is {style!r}; allowed are {', '.join(WRITERS)}.")
     return style
 
 
@@ -170,18 +167,13 @@ def _sources(images: list[str]) -> tuple[Iterable[Path], int | None]:
 
 @contextmanager
 def _open_writer(output_format: str, save_to: Path | None) -> Iterator[Writer]:
-    """Yields a writer; a file at `save_to` appears when it is complete, or not at all."""
-
-    def writer(stream: TextIO) -> Writer:
-        if output_format == "table":
-            return TableWriter(console() if save_to is None else Console(file=stream, width=160))
-        return CsvWriter(stream) if output_format == "csv" else JsonLinesWriter(stream)
+    """A writer; a file at `save_to` appears when it is complete, or not at all."""
 
     if save_to is None:
-        yield writer(sys.stdout)
+        yield WRITERS[output_format](sys.stdout)
         return
     with replace_file(save_to) as work, open(work, "w", encoding="utf-8", newline="") as stream:
-        yield writer(stream)
+        yield WRITERS[output_format](stream)
 
 
 @contextmanager

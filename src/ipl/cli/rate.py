@@ -20,9 +20,7 @@ def rate(
     save_to: Path = typer.Option(
         Path("sheet.csv"), "--out", help="The sheet to write; its key is SHEET.key.json beside it."
     ),
-    words_file: Path | None = typer.Option(
-        None, "--words-file", help="The list of words that a run chose from, if it had its own."
-    ),
+    words_file: Path | None = common.WORDS_FILE,
     backbone: str | None = common.MOVED_BACKBONE,
     overwrite: bool = common.OVERWRITE,
     quiet: bool = common.QUIET,

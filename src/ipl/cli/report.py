@@ -42,12 +42,8 @@ def report(
         min=0,
         help="How often to choose words again for other images; 0: never.",
     ),
-    words_file: Path | None = typer.Option(
-        None, "--words-file", help="The list of words that the run chose from, if it had its own."
-    ),
-    backbone: str | None = typer.Option(
-        None, help="Where the backbone's weights are now (default: as saved)."
-    ),
+    words_file: Path | None = common.WORDS_FILE,
+    backbone: str | None = common.MOVED_BACKBONE,
     device: str = common.DEVICE,
     overwrite: bool = common.OVERWRITE,
     no_cache: bool = common.NO_CACHE,
@@ -67,14 +63,7 @@ def report(
             document = compare_runs(runs, data, device, not no_cache, reporter)
         else:
             document = make_report(
-                run,
-                data,
-                backbone,
-                device,
-                words_file,
-                not no_cache,
-                reporter,
-                resamples,
+                run, data, backbone, device, words_file, not no_cache, reporter, resamples
             )
         for note in document.warnings:
             reporter.warn(note)

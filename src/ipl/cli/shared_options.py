@@ -50,7 +50,10 @@ OPTIONAL_DATA = typer.Argument(None, metavar="DATA", help=DATA_HELP)
 # A saved run, for `predict`, `export`, `report`, `serve` and others.
 RUN = typer.Argument(metavar="RUN", help="A folder that `ipl fit` saved, or owner/name on the hub.")
 CLASSES = typer.Option(None, help='Other classes: "a,b,c", or a file with a name per line.')
-OVERWRITE = typer.Option(False, "--overwrite", help="Replace the file in --out.")
+WORDS_FILE = typer.Option(
+    None, "--words-file", help="The list of words that the run chose from, if it had its own."
+)
+OVERWRITE = typer.Option(False, "--overwrite", help="Replace a file that exists.")
 MOVED_BACKBONE = typer.Option(
     None, "--backbone", help="Where the backbone's weights are now (default: as saved)."
 )

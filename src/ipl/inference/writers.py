@@ -6,10 +6,6 @@ import csv
 from collections.abc import Sequence
 from typing import Any, TextIO
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
 from ipl.display.table import without_formula
 from ipl.inference.stream import Prediction
 from ipl.support.files import to_json
@@ -20,29 +16,23 @@ COLUMNS = ("image", "rank", "class", "probability", "error", "zero-shot")
 class TableWriter:
     """Lines for people, without the images that cannot be read."""
 
-    def __init__(self, console: Console) -> None:
-        self.console = console
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
         self._width = 0  # of the longest path so far, so that batches are aligned
-        self._has_header = False
 
     def write(self, predictions: Sequence[Prediction]) -> None:
-        readable = [prediction for prediction in predictions if prediction.error is None]
-        if not readable:
-            return
-        names = [one_line(each.image) for each in readable]
-        self._width = max(self._width, *map(len, names))
-        table = Table(box=None, pad_edge=False, show_header=not self._has_header)
-        max_width = max(5, self.console.width // 2)
-        table.add_column("image", overflow="fold", min_width=min(self._width, max_width))
-        table.add_column("classes, most probable first")
-        for name, prediction in zip(names, readable, strict=True):
-            ranked = [f"{each} {100 * value:.1f} %" for each, value in prediction.classes]
-            shown = one_line(", ".join(ranked) or "(none)")
-            if prediction.zero_shot is not None:
-                shown += f" (zero-shot: {one_line(prediction.zero_shot)})"
-            table.add_row(Text(name), Text(shown))
-        self.console.print(table)
-        self._has_header = True
+        lines = []
+        for each in predictions:
+            if each.error is None:
+                ranked = [f"{name} {100 * value:.1f} %" for name, value in each.classes]
+                beside = f" (zero-shot: {each.zero_shot})" if each.zero_shot is not None else ""
+                shown = f"{', '.join(ranked) or '(none)'}{beside}"
+                lines.append((one_line(each.image), one_line(shown)))
+        if lines and not self._width:
+            lines.insert(0, ("image", "classes, most probable first"))
+        self._width = max([self._width, *(len(image) for image, _ in lines)])
+        self.stream.writelines(f"{image:<{self._width}}  {shown}\n" for image, shown in lines)
+        self.stream.flush()
 
 
 class JsonLinesWriter:
@@ -84,3 +74,11 @@ class CsvWriter:
 def one_line(text: str) -> str:
     """The text on one line, with characters that break it or move the cursor escaped."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+Writer = TableWriter | CsvWriter | JsonLinesWriter
+WRITERS: dict[str, type[Writer]] = {
+    "table": TableWriter,
+    "csv": CsvWriter,
+    "jsonl": JsonLinesWriter,
+}

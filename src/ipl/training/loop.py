@@ -36,6 +36,7 @@ def train(
     seed: int = 1,
     reporter: Reporter = SILENT,
     checkpoint: Checkpoint | None = None,
+    title: str = "Training",
 ) -> TrainingHistory:
     """Train a learner in place; the words enter in order.
 
@@ -70,7 +71,7 @@ def train(
     with (
         closing(upcoming),
         _training_threads(learner),
-        reporter.task("Training", hyperparameters.epochs) as advance,
+        reporter.task(title, hyperparameters.epochs) as advance,
     ):
         advance(len(epochs))
         try:
