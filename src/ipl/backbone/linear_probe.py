@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -31,6 +32,8 @@ class LinearProbe:
     c: float  # inverse strength of the L2 penalty
     folds: int  # of the cross-validation that chose c; 0 if none was possible
     alpha: float = 0.0  # how much of the offset is added
+    names_alpha: float = 0.0  # how much of zero-shot's logits is part of the weights
+    loss: float = math.nan  # mean, on the shots that the cross-validation held out
 
     def logits(self, features: Tensor, offset: Tensor | None = None) -> Tensor:
         """Logits (images, classes) of image features (images, dim), normalised or not.
@@ -39,6 +42,13 @@ class LinearProbe:
         """
         logits = normalize(features.to(self.weight), dim=-1) @ self.weight.T + self.bias
         return logits if offset is None else logits + self.alpha * offset.to(logits)
+
+    @property
+    def about_offset(self) -> str:
+        """Which logits of texts are added, and how much of them."""
+        if self.names_alpha:
+            return f"with {self.names_alpha:.3g} times the zero-shot logits"
+        return f"with {self.alpha:.3g} times the prompt's logits" if self.alpha else "on its own"
 
     def only(self, classes: Sequence[int]) -> LinearProbe:
         """The probe for some of its classes, whose probabilities are renormalised."""
@@ -63,13 +73,14 @@ def fit_linear_probe(
     shots. Alpha times the offset is added to the logits; alpha is chosen with C, and 0 among
     equals.
     """
-    return fit_linear_probes(features, labels, classes, seed, offset)[-1]
+    offsets = [] if offset is None else [offset]
+    return fit_linear_probes(features, labels, classes, seed, offsets)[-1]
 
 
 def fit_linear_probes(
-    features: Tensor, labels: Tensor, classes: int, seed: int = 1, offset: Tensor | None = None
+    features: Tensor, labels: Tensor, classes: int, seed: int, offsets: Sequence[Tensor]
 ) -> list[LinearProbe]:
-    """The probe without an offset and, if there is one, the one with it: most work is the same."""
+    """The probe without an offset and one with each of them: most of the work is the same."""
     # Double precision, which Apple's GPUs do not have.
     device = "cpu" if features.device.type == "mps" else features.device
     inputs = normalize(features.detach().to(device, torch.float64), dim=1)
@@ -80,24 +91,24 @@ def fit_linear_probes(
     left, singular, basis = torch.linalg.svd(inputs - mean, full_matrices=False)
     inputs = torch.cat([left * singular, torch.ones_like(left[:, :1])], 1)
     problem = _Problem(inputs, labels, classes)
-    text = None if offset is None else offset.detach().to(inputs)
-    folds = min(MOST_FOLDS, int(labels.bincount(minlength=classes).min()))
+    most = min(MOST_FOLDS, int(labels.bincount(minlength=classes).min()))
+    folds = draw_folds(labels, most, seed) if most >= 2 else None
+    probes = list[LinearProbe]()
     with threadpool_limits(1, user_api="blas"):  # SciPy's vectors are too short for threads
-        if folds >= 2:
-            chosen = _choose(problem, text, draw_folds(labels, folds, seed))
-        else:
-            folds, chosen = 0, [(0.0, DEFAULT_C), (DEFAULT_ALPHA, DEFAULT_C_WITH_OFFSET)]
-        probes = list[LinearProbe]()
-        for alpha, c in chosen if text is not None else chosen[:1]:
+        plain = {} if folds is None else _losses_by_c(problem, folds, C_GRID)
+        for offset in (None, *offsets):
+            text = None if offset is None else offset.detach().to(inputs)
+            alpha, c, loss = _choose(problem, text, folds, plain)
             if probes and not alpha:
                 probes.append(probes[0])
-                break
-            shifted = problem if text is None else _Problem(inputs, labels, classes, alpha * text)
+                continue
+            shifted = problem if text is None else replace(problem, offset=alpha * text)
             solution = shifted.solve(c, problem.start(), TOLERANCE)
             weight = solution[:, :-1] @ basis
             bias = solution[:, -1] - weight @ mean
             weight, bias = (part.float().to(features.device) for part in (weight, bias))
-            probes.append(LinearProbe(weight, bias, c, folds, alpha))
+            number = 0 if folds is None else most
+            probes.append(LinearProbe(weight, bias, c, number, alpha, loss=loss))
     return probes
 
 
@@ -155,32 +166,31 @@ class _Problem:
         return torch.from_numpy(found.x).to(scale).view_as(start) * scale
 
 
-def _choose(problem: _Problem, offset: Tensor | None, folds: Tensor) -> list[tuple[float, float]]:
-    """The alpha and C of the lowest mean loss on held-out shots, the smaller ones of equals.
+def _choose(
+    problem: _Problem, offset: Tensor | None, folds: Tensor | None, plain: dict[float, float]
+) -> tuple[float, float, float]:
+    """Alpha and C with the lowest mean loss of held-out shots, the smaller of equals; the loss.
 
-    Without the offset and, if there is one, with it.
+    `plain` are the losses with each C and without the offset.
     """
-    losses = {(0.0, c): loss for c, loss in _held_out_losses(problem, folds, C_GRID).items()}
-    chosen = [_least(losses)]
+    if folds is None:
+        default = (0.0, DEFAULT_C) if offset is None else (DEFAULT_ALPHA, DEFAULT_C_WITH_OFFSET)
+        return (*default, math.nan)
+    losses = {(0.0, c): loss for c, loss in plain.items()}
     if offset is not None:
         # What the offset explains, weights need not: C is hardly larger than without it.
-        best = C_GRID.index(min(losses, key=lambda pair: losses[pair])[1])
+        most = C_GRID.index(min(plain, key=lambda c: plain[c])) + 1
         for alpha in ALPHAS:
-            shifted = _Problem(problem.inputs, problem.labels, problem.classes, alpha * offset)
-            held_out = _held_out_losses(shifted, folds, C_GRID[: best + 2])
-            losses |= {(alpha, c): loss for c, loss in held_out.items()}
-        chosen.append(_least(losses))
-    return chosen
-
-
-def _least(losses: dict[tuple[float, float], float]) -> tuple[float, float]:
+            shifted = replace(problem, offset=alpha * offset)
+            by_c = _losses_by_c(shifted, folds, C_GRID[: most + 1])
+            losses |= {(alpha, c): loss for c, loss in by_c.items()}
     limit = min(losses.values()) + TIE
-    return next(pair for pair, loss in losses.items() if loss <= limit)
+    alpha, c = next(pair for pair, loss in losses.items() if loss <= limit)
+    return alpha, c, losses[alpha, c]
 
 
-def _held_out_losses(
-    problem: _Problem, folds: Tensor, grid: tuple[float, ...]
-) -> dict[float, float]:
+def _losses_by_c(problem: _Problem, folds: Tensor, grid: tuple[float, ...]) -> dict[float, float]:
+    """The mean loss of held-out shots with each C."""
     losses = dict.fromkeys(grid, 0.0)
     for fold in range(int(folds.max()) + 1):
         training, held_out = problem.rows(folds != fold), problem.rows(folds == fold)

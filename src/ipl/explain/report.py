@@ -105,7 +105,7 @@ def make_report(
         read_word_list(words_file)
     run = load_run(folder, backbone, device, words_file, cache, reporter)
     result = run.result
-    shared = ReportData(run, result.comparison, resamples, words_file=words_file, reporter=reporter)
+    shared = ReportData(run, result.comparison, resamples, reporter=reporter)
     if data is not None:
         shared = _measure(data, shared)
     made = (make(shared) for make in (*SECTIONS, _missing_section))
@@ -148,12 +148,11 @@ def _measure(path: Path, data: ReportData) -> ReportData:
     images = find_images(run, path, LOOKED_AT, reporter)
     comparison = compare_with_baselines(
         *(run.learner, images.prompt, images.shots, images.test, run.result.config),
-        with_head=None if run.result.head is None else images.learnt,
+        head=None if run.result.head is None else (run.result.head, images.learnt),
     )
     return replace(
         data,
         comparison=comparison,
-        path=path,
         images=images,
         effects=word_effects(run, images, reporter),
     )

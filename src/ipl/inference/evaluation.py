@@ -11,9 +11,9 @@ from torch import Tensor
 from ipl.backbone.features import FeatureStore
 from ipl.backbone.labelled_features import LabelledFeatures, encode_items
 from ipl.classifier import PromptClassifier
-from ipl.datasets.dataset import UNUSED, Dataset, Item, quote_classes
+from ipl.datasets.dataset import UNUSED, Dataset, Item
 from ipl.datasets.readers import read_dataset
-from ipl.display.formatting import first_few, percent, range_of_percent, several
+from ipl.display.formatting import percent, range_of_percent, several
 from ipl.display.table import Styled, Table
 from ipl.metrics import (
     Calibration,
@@ -188,10 +188,9 @@ def evaluate(
     DataError
         If the data has an unknown class, or no image that can be used.
     """
-    learner, names = classifier.learner_, tuple(map(str, classifier.classes_))
-    held_out = classifier.config.held_out
+    learner, held_out = classifier.learner_, classifier.config.held_out
     data = read_dataset(dataset, held_out, to_test=True)
-    columns = columns_of(data, names)
+    columns = classifier.columns(data.class_names, data.display_name).tolist()
     store = store or FeatureStore(learner.backbone)
     chosen = choose_images(classifier.result_, data, held_out, store, everything, reporter)
     if chosen.left_out and not chosen.items:
@@ -200,20 +199,19 @@ def evaluate(
     features = features_for(learner, images)
     if not images.items:
         raise DataError(f"{data.display_name} has no readable image to evaluate on.")
-    notes = (*chosen.notes, *data.notes, *images.notes)
     items = tuple(Item(item.path, columns[item.label]) for item in images.items)
     images = replace(images, items=items)
     predictions = classifier.log_probabilities(features)
     comparison = compare_with_baselines(
         *(learner, learner.log_probabilities(features), None, images, classifier.config),
-        with_head=predictions if classifier.head_ is not None else None,
+        head=None if classifier.head_ is None else (classifier.head_, predictions),
     )
     return Evaluation(
         images_from=chosen.images_from,
         comparison=comparison,
         images=images,
         log_probabilities=predictions,
-        notes=(*notes, *comparison.notes, *_note_one_class(comparison)),
+        notes=(*chosen.notes, *data.notes, *images.notes, *comparison.notes),
         left_out=tuple(str(item.path) for item in chosen.left_out),
     )
 
@@ -224,30 +222,6 @@ def _nothing_new(dataset: Dataset) -> DataError:
     return DataError(
         f"All images of {dataset.display_name} were used in training{where}; give other images, or "
         "evaluate on them all the same with --all."
-    )
-
-
-def columns_of(dataset: Dataset, names: tuple[str, ...]) -> list[int]:
-    """The classifier's index of each class of the data."""
-    if dataset.class_names == names:  # a published list may have a name twice
-        return list(range(len(names)))
-    if unknown := [name for name in dataset.class_names if name not in names]:
-        raise DataError(
-            f"{dataset.display_name} has {quote_classes(unknown)}, which this prompt does not "
-            f"classify: it chooses from {first_few(names)}; --classes gives others."
-        )
-    return [names.index(name) for name in dataset.class_names]
-
-
-def _note_one_class(comparison: Comparison) -> tuple[str, ...]:
-    """A note on what is not measured if all images are of one class."""
-    pairs = zip(comparison.classes, comparison.images, strict=True)
-    names = [name for name, images in pairs if images]
-    if len(names) > 1:
-        return ()
-    return (
-        f"All images are of the class {names[0]!r}; how often other classes are taken for it is "
-        "not measured, so its precision and F1 say little.",
     )
 
 
@@ -296,8 +270,9 @@ def threshold_table(evaluation: Evaluation) -> Table:
         "No threshold for “none of these” can be suggested: that needs three classes or more, and "
         "right predictions."
         if suggested is None
-        else f"Suggested threshold for “none of these”: {suggested.threshold:.3f}. It was chosen "
-        "on these images: expect a little less on others, and more for images unlike any class."
+        else f"Suggested threshold for “none of these”: {suggested.threshold:.3f}, which rejects "
+        f"{suggested.images - suggested.kept:,} of these {several(suggested.images, 'image')}. It "
+        "was chosen on them: expect a little less on others, and more for images unlike any class."
     )
     return table
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ipl.backbone.known_images import note_known_images
 from ipl.backbone.labelled_features import LabelledFeatures
-from ipl.backbone.linear_probe import fit_linear_probes
+from ipl.backbone.linear_probe import LinearProbe, fit_linear_probes
 from ipl.backbone.zero_shot import zero_shot_logits
 from ipl.config import FitConfig
 from ipl.display.formatting import (
@@ -365,13 +365,13 @@ def compare_with_baselines(
     held_out: LabelledFeatures,
     config: FitConfig,
     others: Sequence[tuple[str, str, Tensor]] = (),
-    with_head: Tensor | None = None,
+    head: tuple[LinearProbe, Tensor] | None = None,
 ) -> Comparison:
     """Compare a prompt, and its head, with zero-shot and linear probes on labelled images.
 
-    `predictions` are its logits or log-probabilities (images, classes) on them, and `with_head`
-    those of its head. Linear probes are trained on the shots and left out without them; `others`
-    are more baselines (name, how, predictions).
+    `predictions` are its logits or log-probabilities (images, classes) on them; `head` has those of
+    its head as well. Linear probes are trained on the shots and left out without them; `others` are
+    more baselines (name, how, predictions).
     """
     backbone, names = learner.backbone, learner.prompts.class_names
     zero_shot = zero_shot_logits(backbone, names, held_out.features, config.class_template)
@@ -387,9 +387,21 @@ def compare_with_baselines(
         methods.append((NAMED_PROBE, named, probes[1].logits(held_out.features, zero_shot)))
         notes = (*notes, *_note_duplicates(shots, held_out))
     learnt = [(PROMPT, learner.layout.readable(learner.words), predictions)]
-    if with_head is not None:
-        learnt.append((HEAD, "a linear head with the prompt's logits as offset", with_head))
+    if head is not None:
+        probe, with_head = head
+        learnt.append((HEAD, f"logistic regression {probe.about_offset}", with_head))
+        notes = (*notes, *_note_offset(probe))
     return compare_predictions([*methods, *others, *learnt], held_out.labels, names, notes)
+
+
+def _note_offset(head: LinearProbe) -> tuple[str, ...]:
+    if head.alpha:
+        return ()
+    added = "zero-shot's logits and not the prompt's" if head.names_alpha else "no logits of texts"
+    return (
+        f"The head adds {added}, because so it predicts held-out training images better. The "
+        "prompt and its words are for other lists of classes.",
+    )
 
 
 def compare_predictions(

@@ -20,7 +20,7 @@ from ipl.backbone.labelled_features import (
     encode_items,
     hash_by_class,
 )
-from ipl.backbone.linear_probe import draw_folds, fit_linear_probe
+from ipl.backbone.linear_probe import draw_folds
 from ipl.config import AUTO, CHOSEN, GIVEN, MOST_WORDS, RANDOM, FitConfig, given_words
 from ipl.datasets.dataset import Dataset, read_alike
 from ipl.display.formatting import several
@@ -32,6 +32,7 @@ from ipl.support.errors import ConfigError, IplError
 from ipl.support.progress import SILENT, Reporter
 from ipl.training.checkpoint import KIND, SECONDS_KEPT, Checkpoint, training_key
 from ipl.training.comparison import WITHOUT_WORDS, compare_with_baselines
+from ipl.training.head import fit_head
 from ipl.training.history import TrainingHistory, TrainingStarted
 from ipl.training.loop import train
 from ipl.training.result import FitResult, Trial, identity_of
@@ -132,7 +133,7 @@ def fit(
         reporter.say("Fitting the linear head for these classes.")
         features = features_for(learner, shots, store)
         offset = trainer.cross_fitted_logits(learner)
-        head = fit_linear_probe(features, shots.labels, len(names), config.seed, offset)
+        head = fit_head(learner, features, shots.labels, offset, config.class_template, config.seed)
 
     # Comparison
     held_out = encode_items(dataset.test, "held-out", store, reporter)
@@ -146,7 +147,7 @@ def fit(
         features = features_for(learner, held_out, store)
         with torch.no_grad():
             predictions = learner.logits(features)
-        with_head = None if head is None else head.logits(features, predictions)
+        with_head = None if head is None else (head, head.logits(features, predictions))
         comparison = compare_with_baselines(
             learner, predictions, shots, held_out, config, others, with_head
         )
@@ -221,6 +222,7 @@ class Trainer:
             )
             checkpoint = Checkpoint(self.cache, key)
         self.reporter.record_event(TrainingStarted(name))
+        which = name.removeprefix("train").replace("-", " ").strip()  # such as "fold 1"
         history = train(
             learner,
             self.views,
@@ -230,6 +232,7 @@ class Trainer:
             config.seed,
             self.reporter,
             checkpoint,
+            f"Training ({which})" if which else "Training",
         )
         if checkpoint is not None and checkpoint.is_written:
             self.checkpoints.append(checkpoint.key)

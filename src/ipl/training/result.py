@@ -29,6 +29,7 @@ from ipl.words.selection import Selection
 MOST_CLASSES = 50_000  # of a saved run; of ImageNet-21k there are 21,843
 NONE_EARNED = "No word earned its place, so the prompt has none."
 BACKBONE = ("name", "weights_sha256", "precision")  # what identifies one
+HEAD_NUMBERS = ("alpha", "names_alpha", "c", "folds")
 HEAD_TENSORS = ("head/weight", "head/bias")  # no parameter of a learner has such a name
 
 
@@ -186,7 +187,7 @@ class FitResult:
             "config": self.config.as_dict(),
             "training": self.training,
             "results": self.results,
-            "head": head and {"alpha": head.alpha, "c": head.c, "folds": head.folds},
+            "head": head and {name: getattr(head, name) for name in HEAD_NUMBERS},
             "selection": self.selection.as_dict() if self.selection else None,
             "ipl_version": self.ipl_version,
         }
@@ -279,6 +280,7 @@ class FitResult:
                 c=read("head.c", float),
                 folds=read("head.folds", int),
                 alpha=read("head.alpha", Share),
+                names_alpha=read("head.names_alpha", Share),
             )
             result = replace(result, head=head)
         result._check_together()
