@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from math import ceil
 from pathlib import Path
 from typing import Any
 
 from ipl.bench import paper_numbers as paper
-from ipl.bench.arms import LINEAR_PROBE, UNTRAINED, ZERO_SHOT, arm_of
-from ipl.bench.paper_numbers import PAPER_SETTINGS
-from ipl.bench.run import BUNDLED, Run, settings_in_force
-from ipl.config import CHOSEN, EMPTY, GIVEN, PLAIN, RANDOM
-from ipl.config import settings as every_setting
+from ipl.bench.arms import UNTRAINED
+from ipl.bench.protocols import find_protocol
+from ipl.bench.records import RunRecord
+from ipl.bench.run import BUNDLED, Run
+from ipl.config import FRESH, FitConfig
 from ipl.datasets.benchmarks import teacher_template_of
-from ipl.learners.registry import learner_class
-from ipl.saving.run_folder import FORMAT_VERSION
 from ipl.words.selection import Certainty, RankedWord
-from tests.helpers.selections import SENTENCE, make_selection, make_step
+from tests.helpers.selections import make_selection, make_step
+
+TIME = "2026-01-01T00:00:00"
 
 
 def record(
@@ -32,63 +31,32 @@ def record(
     shots: int = 16,
     error: str | None = None,
     data: dict[str, Any] | None = None,
+    pool: str = BUNDLED,
     **settings: Any,
 ) -> dict[str, Any]:
     """Returns the record of a run with the paper's settings; keyword arguments override them."""
     accuracy = {"base": 0.8, "novel": 0.6} if accuracy is None else accuracy
-    inside = "base-to-novel" if protocol == "base-to-novel" else "cross-dataset"
-    values: dict[str, Any] = {}
-    if learner not in (ZERO_SHOT, LINEAR_PROBE):
-        values = {setting.name: setting.default for setting in every_setting()}
-        values |= {"views": "fresh", "search": "exact", "template": SENTENCE}
-        values |= {"class_template": teacher_template_of(dataset), "pool": BUNDLED}
-        values |= {**PAPER_SETTINGS, "lambda_": paper.LAMBDA.get(dataset, 0.1)}
+    values = {**paper.PAPER_SETTINGS, "views": FRESH, "lambda_": paper.LAMBDA.get(dataset, 0.1)}
+    values |= {"class_template": teacher_template_of(dataset), "backbone": backbone}
+    values |= {"words": words, "seed": seed, "shots": shots}
+    values["protocol"] = find_protocol(protocol).recipe_protocol
     if learner not in UNTRAINED:
-        values |= vars(learner_class(learner).hyperparameters(0 if words == 0 else 1, inside))
-    values |= settings
-    arm = arm_of(learner, _config_arm(words, values))
-    chosen = {name: values[name] for name in values if name in settings_in_force(arm, words)}
-    identity = [protocol, dataset, learner, words, seed, backbone, shots, chosen]
-    short = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:8]
-    return {
-        "format": FORMAT_VERSION,
-        "id": f"{dataset.replace('/', '-')}-{learner}-{words}w-seed{seed}-{short}",
-        "status": "failed" if error else "done",
-        "error": error,
-        "protocol": protocol,
-        "dataset": dataset,
-        "targets": [] if protocol == "base-to-novel" else [n for n in accuracy if n != dataset],
-        "learner": learner,
-        "arm": arm,
-        "words": words,
-        "seed": seed,
-        "shots": shots,
-        "settings": chosen,
-        "backbone": {"name": backbone, "weights_sha256": "ab" * 32, "precision": "fp32"},
-        "data": data or published_data(dataset, protocol, accuracy),
-        "chosen": [],
-        "words_tried": [],
-        "train_accuracy": None,
-        "prompt": "",
-        "accuracy": {} if error else accuracy,
-        "selection": None,
-        "history": None,
-        "seconds": {},
-        "peak_memory": None,
-        "profile": None,
-        "device": None,
-        "notes": [],
-        "versions": {},
-        "traceback": None,
-        "time": "2026-01-01T00:00:00",
-    }
+        values["learner"] = learner
+    targets = () if protocol == "base-to-novel" else tuple(n for n in accuracy if n != dataset)
+    run = Run(protocol, dataset, targets, learner, FitConfig(**{**values, **settings}), pool)
+    made = record_of(run, accuracy)
+    if error:
+        made |= {"status": "failed", "error": error, "accuracy": {}}
+    return made | ({"data": data} if data else {})
 
 
-def _config_arm(words: int | str, values: dict[str, Any]) -> str:
-    """Returns the arm that the settings of a trained prompt say."""
-    slots = {"empty_slots": EMPTY, "random_words": RANDOM, "words_given": GIVEN}
-    filled = [arm for name, arm in slots.items() if values.get(name)]
-    return filled[0] if filled else CHOSEN if words else PLAIN
+def record_of(run: Run, accuracy: dict[str, float]) -> dict[str, Any]:
+    """Returns the record of a planned run that came to these accuracies."""
+    made = RunRecord.failed(run, "").as_dict() | {"status": "done", "error": None, "time": TIME}
+    made |= {"accuracy": accuracy, "data": published_data(run.dataset, run.protocol, accuracy)}
+    made["backbone"]["weights_sha256"] = "ab" * 32
+    values: dict[str, Any] = json.loads(json.dumps(made))
+    return values
 
 
 def search(seconds: tuple[float, ...], gains: tuple[float, ...] = ()) -> dict[str, Any]:
@@ -114,15 +82,6 @@ def search(seconds: tuple[float, ...], gains: tuple[float, ...] = ()) -> dict[st
     found = make_selection(*steps, pool_size=100, pool_sha256="e6" * 32)
     values: dict[str, Any] = json.loads(json.dumps(found.as_dict()))
     return values
-
-
-def record_of(run: Run, accuracy: dict[str, float]) -> dict[str, Any]:
-    """Returns the record of a planned run that came to these accuracies."""
-    made = record(run.dataset, run.learner, run.words, run.seed, accuracy, run.protocol)
-    kept = {"id": run.id, "arm": run.arm, "settings": dict(run.settings), "shots": run.shots}
-    backbone = {"name": run.config.backbone, "precision": run.config.precision}
-    backbone["weights_sha256"] = "ab" * 32
-    return {**made, **kept, "targets": list(run.targets), "backbone": backbone}
 
 
 def published_data(dataset: str, protocol: str, accuracy: dict[str, float]) -> dict[str, Any]:

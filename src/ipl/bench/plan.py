@@ -63,7 +63,7 @@ SHARED = {
     for name, setting in _SETTINGS.items()
     if setting.changes_result and name not in OF_A_RUN and setting not in LISTS.values()
 }
-DRAWS = replace(_SETTINGS["random_words"], name="draws", optional=False, most=1000)
+DRAWS = replace(_SETTINGS["random_words"], name="draws", flag="--draws", optional=False, most=1000)
 
 
 def _paper_config() -> FitConfig:

@@ -57,11 +57,6 @@ def test_without_a_test_part_the_rest_of_base_and_all_of_novel_are_tested() -> N
     assert task.tests["novel"].test == tuple(novel)
 
 
-def test_three_classes_have_no_halves() -> None:
-    with pytest.raises(ConfigError, match="at least 4"):
-        BaseToNovel().task(LETTERS.only([0, 1, 2], "three"), {}, 1, 1)
-
-
 def test_across_datasets_all_classes_are_trained_on_and_each_target_keeps_its_own() -> None:
     digits = listed("digits", ("one", "two"), 1, 3)
     task = CrossDataset().task(LETTERS, {"digits": digits}, 3, seed=1)

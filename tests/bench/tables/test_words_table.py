@@ -21,12 +21,7 @@ from ipl.bench.tables.words_table import (
     token_rows,
     words_table,
 )
-from tests.helpers.records import SENTENCE, record, search
-
-# What a record of the arm `words-only` has.
-SEARCH: dict[str, Any] = {"lambda_": 0.2, "preset": "paper", "word_embedding": "text"}
-SEARCH |= {"utility": "paper"}
-SEARCH |= {"search": "exact", "template": SENTENCE, "pool": "bundled"}
+from tests.helpers.records import record, search
 
 
 def run(text: str, dataset: str = "oxford_pets", **more: Any) -> RunRecord:
@@ -38,7 +33,7 @@ def run(text: str, dataset: str = "oxford_pets", **more: Any) -> RunRecord:
 
 
 def test_learners_with_the_same_words_are_one_search() -> None:
-    alone = run("furry pet", learner="words-only", **SEARCH)
+    alone = run("furry pet", learner="words-only")
     runs = [run("furry pet", learner="maple"), run("furry pet"), alone]
     not_chosen = [run("odd word", random_words=1), run("my words", words_given="my, words")]
     (found,) = find_word_searches([*runs, *not_chosen, run("", words=0)])

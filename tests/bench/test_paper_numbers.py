@@ -1,35 +1,11 @@
-"""The paper's numbers agree with each other as far as they can be recomputed."""
+"""The paper's numbers are as printed where they follow from each other, else recomputed."""
 
 from __future__ import annotations
 
-from statistics import mean
-
-import pytest
-
 from ipl.bench import paper_numbers as paper
-from ipl.metrics import harmonic_mean
 
 HUNDREDTH = 0.011  # numbers were rounded before and after
-FIVE = ("coop", "cocoop", "kgcoop", "maple", "promptsrc")
-ROWS = [(name, words) for name in FIVE for words in (False, True)]
 THREE = {(name, words) for name in ("coop", "cocoop", "maple") for words in (False, True)}
-
-
-@pytest.mark.parametrize("row", ROWS, ids=str)
-def test_every_cell_is_there_and_hm_follows_from_base_and_novel(row: tuple[str, bool]) -> None:
-    cells = paper.base_to_novel()[row]
-    assert set(cells) == {*paper.ELEVEN, "average"}
-    for values in cells.values():
-        hm = harmonic_mean(values["base"], values["novel"])
-        assert values["hm"] == pytest.approx(hm, abs=HUNDREDTH)
-
-
-@pytest.mark.parametrize("row", ROWS, ids=str)
-def test_the_averages_come_from_the_sets(row: tuple[str, bool]) -> None:
-    cells = paper.base_to_novel()[row]
-    for measure in ("base", "novel"):
-        average = mean(cells[name][measure] for name in paper.ELEVEN)
-        assert cells["average"][measure] == pytest.approx(average, abs=0.015)
 
 
 def test_numbers_are_as_printed_unless_they_do_not_follow() -> None:
