@@ -251,11 +251,12 @@ class Backbone(ABC):
 
         This is how CoOp's own script looks them up: words, pieces of words and signs.
         """
-        vocabulary = self.embed(range(len(self.tokenizer)))
+        tokens = sorted(self.tokenizer.get_vocab().items(), key=lambda item: item[1])
+        vocabulary = self.embed([number for _, number in tokens])
         distances = torch.cdist(vectors.to(vocabulary), vocabulary)
         nearest = distances.topk(count, largest=False).indices.tolist()
-        tokens = [self.tokenizer.convert_ids_to_tokens(row) for row in nearest]
-        return [[token.removesuffix("</w>").removeprefix("▁") for token in row] for row in tokens]
+        texts = [text.removesuffix("</w>").removeprefix("▁") for text, _ in tokens]
+        return [[texts[index] for index in row] for row in nearest]
 
     # -- text -----------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from torch import Tensor
 from ipl.backbone.features import FeatureStore
 from ipl.datasets.dataset import Dataset, Item
 from ipl.datasets.fewshot import sample_shots
-from ipl.display.formatting import several
+from ipl.display.formatting import first_few, several
 from ipl.support.errors import DataError
 from ipl.support.progress import SILENT, Reporter
 
@@ -85,19 +86,16 @@ def draw_shots(
         broken = set(drawn) - {drawn[index] for index in images.indices}
         pool = tuple(item for item in pool if item not in broken)
     notes = note_unreadable(unreadable, "training")
-    counts = [0] * len(dataset.class_names)
-    for item in drawn:
-        counts[item.label] += 1
-    if 0 in counts:
-        name = dataset.class_names[counts.index(0)]
-        reason = f": {notes[0]}" if notes else "."
-        raise DataError(f"Class {name!r} has no readable training image{reason}")
-    pairs = zip(dataset.class_names, counts, strict=True)
-    if shots is not None and (small := [name for name, count in pairs if count < shots]):
-        names = ", ".join(small[:5]) + (", ..." if len(small) > 5 else "")
+    counts = Counter(item.label for item in drawn)
+    for label, name in enumerate(dataset.class_names):
+        if not counts[label]:
+            reason = f": {notes[0]}" if notes else "."
+            raise DataError(f"Class {name!r} has no readable training image{reason}")
+    labels = () if shots is None else [label for label in counts if counts[label] < shots]
+    if small := [dataset.class_names[label] for label in sorted(labels)]:
         notes += (
             f"{several(len(small), 'class has', 'classes have')} fewer than {shots} training "
-            f"images, all of which are used: {names}.",
+            f"images, all of which are used: {first_few(small)}.",
         )
     return LabelledFeatures(drawn, images.features, notes)
 

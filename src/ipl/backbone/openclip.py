@@ -8,6 +8,7 @@ runs them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -19,38 +20,28 @@ from ipl.backbone.tower import LayerHook, LayerParts, Linear, TextTower, Tower
 from ipl.support.errors import BackboneError
 
 
+@dataclass(frozen=True, eq=False)
 class OpenClipTokenizer:
-    """A tokenizer of open_clip with the methods of transformers that ipl uses."""
+    """A tokenizer of open_clip with the methods of transformers that ipl uses.
 
-    def __init__(
-        self,
-        tokenize: Callable[[str], list[int]],  # without special tokens
-        vocabulary: dict[str, int],
-        opening: tuple[int, ...],  # before every text
-        eos: int,
-        padding: int,
-        special: Sequence[int],
-    ) -> None:
-        self._tokenize, self._vocabulary = tokenize, vocabulary
-        self.opening, self.eos_token_id, self.pad_token_id = opening, eos, padding
-        self.all_special_ids = list(special)
+    It never adds special tokens, whatever the options of transformers say.
+    """
 
-    def __call__(
-        self, texts: str | Sequence[str], add_special_tokens: bool = False, verbose: bool = False
-    ) -> dict[str, Any]:
-        if isinstance(texts, str):
-            return {"input_ids": self.encode(texts, add_special_tokens, verbose)}
-        return {"input_ids": [self.encode(text, add_special_tokens, verbose) for text in texts]}
+    tokenize: Callable[[str], list[int]]
+    vocabulary: dict[str, int]
+    opening: tuple[int, ...]  # before every text
+    eos_token_id: int
+    pad_token_id: int
+    all_special_ids: list[int]
 
-    def encode(
-        self, text: str, add_special_tokens: bool = False, verbose: bool = False
-    ) -> list[int]:
-        del verbose
-        ids = self._tokenize(text)
-        return [*self.opening, *ids, self.eos_token_id] if add_special_tokens else ids
+    def __call__(self, texts: Sequence[str], **_: bool) -> dict[str, Any]:
+        return {"input_ids": [self.tokenize(text) for text in texts]}
+
+    def encode(self, text: str, **_: bool) -> list[int]:
+        return self.tokenize(text)
 
     def get_vocab(self) -> dict[str, int]:
-        return self._vocabulary
+        return self.vocabulary
 
 
 class OpenClipBackbone(Backbone):

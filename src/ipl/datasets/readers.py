@@ -7,7 +7,7 @@ import io
 import json
 import os
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -32,7 +32,7 @@ from ipl.datasets.dataset import (
 from ipl.datasets.images import is_image_name, is_litter
 from ipl.datasets.split_files import read_split_set
 from ipl.support.errors import DataError
-from ipl.support.files import check_exists, read_text
+from ipl.support.files import check_exists, read_lines, read_text
 
 LAYOUT = (
     "expected one sub-folder of images per class, or a .csv, .tsv or .jsonl file with path,label"
@@ -156,20 +156,36 @@ def read_folder(path: Path, held_out: str = TEST, to_test: bool = False) -> Data
     items = {part: _items(folder, names, met) for part, folder in used.items()}
     untrained = [str(used[p] / name) for p in used for name in classes[p] if name not in names]
     empty = [str(used[part]) for part in used if part != needed and not items[part]]
+    findings = (
+        *unused_part(parts, held_out, path),
+        *(each for kind, then in MET.items() for each in findings_on(kind, met[kind], then)),
+        *one_class(names),
+        *findings_on("held-out class without training images", untrained, stops_fit=True),
+        *findings_on("empty part", empty, "add images of its classes, or remove it", True),
+        *_empty_classes(names, items, held_out, to_test),
+    )
+    return _dataset(path, path.resolve().name or "data", names, items, held_out, findings)
+
+
+def _dataset(
+    path: Path,
+    name: str,
+    names: Sequence[str],
+    items: Mapping[str, Iterable[Item]],
+    held_out: str,
+    findings: Iterable[Finding],
+) -> Dataset:
+    def readable(text: str) -> str:
+        # A file name may contain bytes that are not UTF-8; what is saved must be.
+        return text.encode("utf-8", "replace").decode()
+
     return Dataset(
-        name=_readable(path.resolve().name) or "data",
+        name=readable(name),
         class_names=tuple(map(clean_class_name, names)),
         train=tuple(items.get(TRAIN, ())),
         test=tuple(items.get(held_out, ())),
-        findings=(
-            *unused_part(parts, held_out, path),
-            *(each for kind, then in MET.items() for each in findings_on(kind, met[kind], then)),
-            *one_class(names),
-            *findings_on("held-out class without training images", untrained, stops_fit=True),
-            *findings_on("empty part", empty, "add images of its classes, or remove it", True),
-            *_empty_classes(names, items, held_out, to_test),
-        ),
-        source=_readable(str(path)),
+        findings=tuple(findings),
+        source=readable(str(path)),
     )
 
 
@@ -245,11 +261,6 @@ def _is_hidden(name: str) -> bool:
     return is_litter(Path(name)) or name == MAC_ARCHIVE
 
 
-def _readable(name: str) -> str:
-    # A file name may contain bytes that are not UTF-8; what is saved must be.
-    return name.encode("utf-8", "replace").decode()
-
-
 # -- tables ---------------------------------------------------------------------------------------
 
 
@@ -283,18 +294,10 @@ def read_table(path: Path, held_out: str = TEST, to_test: bool = False) -> Datas
     check_class_names(names)  # as written, so that a message shows what to rename
     labels = {name: label for label, name in enumerate(names)}
     items = {part: [Item(path, labels[name]) for path, name in parts[part]] for part in parts}
-    return Dataset(
-        name=_readable(path.stem),
-        class_names=tuple(map(clean_class_name, names)),
-        train=tuple(items.get(TRAIN, ())),
-        test=tuple(items.get(held_out, ())),
-        findings=(
-            *unused_part(parts, held_out, path),
-            *one_class(names),
-            *(() if to_test else _empty_classes(names, items, held_out, to_test)),
-        ),
-        source=_readable(str(path)),
-    )
+    findings = [*unused_part(parts, held_out, path), *one_class(names)]
+    if not to_test:
+        findings += _empty_classes(names, items, held_out, to_test)
+    return _dataset(path, path.stem, names, items, held_out, findings)
 
 
 def _image_path(folder: Path, text: str) -> Path:
@@ -307,18 +310,17 @@ def _image_path(folder: Path, text: str) -> Path:
 
 def _rows(path: Path) -> Iterator[tuple[int, dict[Any, Any]]]:
     """The number of each line and its cells by column."""
-    text = read_text(path)
     if path.suffix.lower() in (".jsonl", ".ndjson"):
-        for number, line in enumerate(text.split("\n"), start=1):
+        for number, line in read_lines(path):
             try:
-                row = json.loads(line.strip() or "{}")
+                row = json.loads(line)
             except (ValueError, RecursionError) as error:
                 raise DataError(f"{path}, line {number}: not valid JSON ({error}).") from None
             if not isinstance(row, dict):
                 raise DataError(f"{path}, line {number}: not an object with path and label.")
-            if line.strip():
-                yield number, row
+            yield number, row
         return
+    text = read_text(path)
     delimiter = max(DELIMITERS, key=text.partition("\n")[0].count)
     reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter)
     try:

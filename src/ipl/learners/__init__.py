@@ -9,13 +9,12 @@ from ipl.learners.contract import check_learner
 from ipl.learners.coop import CoOp
 from ipl.learners.hyperparameters import PROTOCOLS, Hyperparameters
 from ipl.learners.kgcoop import KgCoOp
-from ipl.learners.learner import CLASS_TEMPLATE, Batch, Learner
+from ipl.learners.learner import Batch, Learner
 from ipl.learners.maple import MaPLe
 from ipl.learners.promptsrc import PromptSRC
 from ipl.learners.registry import known_learners, learner_class, register
 
 __all__ = [
-    "CLASS_TEMPLATE",
     "PROTOCOLS",
     "Batch",
     "CoCoOp",

@@ -20,8 +20,6 @@ from ipl.prompts.bound_prompts import BoundPrompts, bind, initial_soft
 from ipl.prompts.layout import PromptLayout
 from ipl.support.errors import ConfigError
 
-CLASS_TEMPLATE = PHOTO  # a hand-made prompt, for learners that stay near one
-
 
 class Batch(NamedTuple):
     """The training images of one step.
@@ -107,7 +105,7 @@ class Learner(nn.Module, ABC):
         seed: int = 1,
         placeholder: str = "token",
         depth: int = 1,
-        class_template: str = CLASS_TEMPLATE,
+        class_template: str = PHOTO,
     ) -> None:
         super().__init__()
         if self.prompts_images and not backbone.image_layers:

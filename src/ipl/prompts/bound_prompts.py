@@ -15,7 +15,7 @@ from ipl.backbone.ops import Endings
 from ipl.datasets.dataset import check_class_names, clean_class_name
 from ipl.display.formatting import several
 from ipl.prompts.layout import ClassName, PromptLayout, Soft, WordSlot
-from ipl.support.errors import ConfigError, DataError
+from ipl.support.errors import ConfigError, DataError, brief
 
 # An empty slot holds the token "0", as in the authors' code, or a zero vector, as in the paper.
 PLACEHOLDERS = ("token", "zero")
@@ -139,10 +139,9 @@ def _check_length(
             f"{parts} need {tokens} tokens, but {backbone.name} has {positions} positions; use "
             f"fewer {'words' if layout.slots else 'soft vectors'}."
         )
-    name = names[longest] if len(names[longest]) <= 40 else names[longest][:40] + "..."
     raise DataError(
-        f"Class name {name!r} is {name_tokens} tokens long; the prompt leaves room for "
-        f"{positions - (tokens - name_tokens)} of {positions}."
+        f"Class name {brief(names[longest])} is {name_tokens} tokens long; the prompt leaves room "
+        f"for {positions - (tokens - name_tokens)} of {positions}."
     )
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.features import FeatureStore
 from ipl.backbone.prefix_cache import PrefixCache
-from ipl.support.errors import ConfigError
+from ipl.support.errors import ConfigError, brief
 from ipl.words.gain import CrossEntropy, Objective
 from ipl.words.template import Template
 
@@ -140,9 +140,8 @@ def check_length(
     length = len(backbone.opening) + len(text) + 2 * k - 1 + 1
     if length > backbone.positions:
         words = "1 word needs" if k == 1 else f"{k} words need"
-        name = longest if len(longest) <= 40 else longest[:40] + "..."
         raise ConfigError(
-            f"{words} {length} tokens in the scoring template with class {name!r}, but "
+            f"{words} {length} tokens in the scoring template with class {brief(longest)}, but "
             f"{backbone.name} has {backbone.positions} positions; use fewer words, a shorter class "
             "name or a shorter template."
         )
