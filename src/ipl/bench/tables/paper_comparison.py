@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from ipl.bench import paper_numbers as paper
 from ipl.bench.arms import ZERO_SHOT
-from ipl.bench.paper_numbers import PAPER_SETTINGS, schedule
+from ipl.bench.protocols import find_protocol
 from ipl.bench.records import RunRecord
-from ipl.bench.run import BUNDLED, POOL, settings_in_force
-from ipl.config import FRESH, PAPER, settings
+from ipl.bench.run import BUNDLED, Run
+from ipl.config import FRESH, PAPER, FitConfig
 from ipl.datasets.benchmarks import teacher_template_of
-from ipl.learners.registry import learner_class
 from ipl.support.errors import IplError
 
 ARCHITECTURE = "clip, text 12 x 512, image 12 x 768, patches of 16 in 224, quick_gelu, 512 features"
@@ -23,27 +23,28 @@ ALSO_PUBLISHED = {"words": PAPER, "precision": "fp16", "search": "exhaustive"}
 
 
 def published_settings(run: RunRecord) -> dict[str, Any]:
-    """The paper's value of each setting that a run's record holds; {} if not known.
+    """The paper's value of each setting that a run's record holds; {} if not known."""
+    return _published(run.protocol, run.dataset, run.learner, run.shots, run.words != 0)
 
-    A setting whose published value is not named here has its default.
-    """
-    values: dict[str, Any] = {"precision": _defaults()["precision"]}
-    if run.learner == ZERO_SHOT:
-        return values
-    with_words = run.words != 0
+
+@cache
+def _published(
+    protocol: str, dataset: str, learner: str, shots: int, with_words: bool
+) -> dict[str, Any]:
+    if learner == ZERO_SHOT:
+        return {"precision": FitConfig.precision}
+    values = {**paper.PAPER_SETTINGS, "learner": learner, "views": FRESH}
+    values["words"] = paper.WORDS.get(dataset, PAPER) if with_words else 0
+    values["lambda_"] = paper.LAMBDA.get(dataset)
+    values["class_template"] = teacher_template_of(dataset)
+    values["protocol"] = find_protocol(protocol).recipe_protocol
+    values |= paper.schedule(protocol, dataset, learner, shots, with_words)
     try:
-        kind = learner_class(run.learner)
-    except IplError:
+        run = Run(protocol, dataset, (), learner, FitConfig(**values), BUNDLED)
+    except IplError:  # such a learner is not known
         return {}
-    recipe = kind.hyperparameters(int(with_words), run.rules.recipe_protocol)
-    values |= _defaults() | vars(recipe) | {"views": FRESH, POOL: BUNDLED}
-    values["class_template"] = teacher_template_of(run.dataset)
-    values["lambda_"] = paper.LAMBDA.get(run.dataset, 0.1)
-    values |= schedule(run.protocol, run.dataset, run.learner, run.shots, with_words)
-    names = settings_in_force(run.arm, run.words)
-    values = {name: value for name, value in values.items() if name in names | {"precision"}}
-    words = paper.WORDS.get(run.dataset, PAPER) if with_words else 0
-    return {**values, "words": words, "shots": paper.SHOTS}
+    own = {"words": run.words, "shots": paper.SHOTS, "precision": run.config.precision}
+    return run.settings | own
 
 
 def setting_differences(run: RunRecord) -> list[str]:
@@ -58,7 +59,7 @@ def setting_differences(run: RunRecord) -> list[str]:
     config = run.config()
     for name in dict.fromkeys([*published, *config]):
         if name not in ("backbone", "weights"):
-            value, expected = config.get(name), published.get(name, _defaults().get(name))
+            value, expected = config.get(name), published.get(name)
             allowed = dict.fromkeys([ALSO_PUBLISHED.get(name, expected), expected])
             if value not in list(allowed):  # 1.0 is 1
                 texts = f"not {' or '.join(map(str, allowed))}"
@@ -111,7 +112,3 @@ def seed_differences(seeds: Sequence[int]) -> list[str]:
         return []
     ours = ", ".join(map(str, sorted(seeds)))
     return [f"the {'seed is' if len(seeds) == 1 else 'seeds are'} {ours}, not 1, 2, 3"]
-
-
-def _defaults() -> dict[str, Any]:
-    return {setting.name: setting.default for setting in settings()} | PAPER_SETTINGS
