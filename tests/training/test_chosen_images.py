@@ -63,7 +63,7 @@ def test_training_images_are_left_out_if_they_are_known(
     mixed = replace(four, name="others", train=(*four.test, *four.train), test=())
     result = read_run(make_run("coop", 0))
     chosen = choose_images(result, mixed, "test", store)
-    assert (tuple(chosen.items), chosen.left_out, chosen.known) == (four.test, four.train, True)
+    assert (tuple(chosen.items), chosen.left_out) == (four.test, four.train)
     none = choose_images(result, replace(four, test=()), "test", store)
     assert (list(none.items), none.left_out) == ([], four.train)
     every = choose_images(result, four, "test", store, everything=True)
@@ -72,7 +72,7 @@ def test_training_images_are_left_out_if_they_are_known(
     other = replace(result, image_hashes=of_pixels)  # which those of files cannot be compared with
     for data in (four, mixed):
         chosen = choose_images(other, data, "test", store)
-        assert (chosen.items, chosen.known) == (data.test or data.train, False)
+        assert chosen.items == (data.test or data.train)
     assert chosen.images_from == UNKNOWN
 
 
@@ -86,4 +86,4 @@ def test_changed_training_images_are_noted(
     assert (tuple(chosen.items), chosen.left_out) == (rest, shots.items[1:])
     assert chosen.notes[0].startswith("7 of the 8 training images")
     chosen = choose_images(two_shots, replace(data, train=rest), "test", store)
-    assert (chosen.items, chosen.known, len(chosen.notes)) == (rest, False, 1)
+    assert (chosen.items, len(chosen.notes)) == (rest, 1)

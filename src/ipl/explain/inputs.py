@@ -17,12 +17,12 @@ from ipl.backbone.zero_shot import zero_shot_logits
 from ipl.classifier import PromptClassifier
 from ipl.datasets.dataset import Dataset, Item, findings_on
 from ipl.datasets.readers import read_dataset
-from ipl.display.formatting import first_few, several
+from ipl.display.formatting import first_few
 from ipl.learners.learner import Learner
 from ipl.support.cache import Cache
 from ipl.support.errors import DataError
 from ipl.support.progress import SILENT, Reporter
-from ipl.training.chosen_images import ChosenImages, choose_images, find_shots
+from ipl.training.chosen_images import choose_images, find_shots
 from ipl.training.comparison import Comparison
 from ipl.training.fit import features_for
 from ipl.training.result import FitResult
@@ -132,7 +132,6 @@ class RunImages:
     """Labelled data as a run sees it: the images of its training, and those to measure it on."""
 
     source: str
-    classes: tuple[str, ...]  # all classes of the source
     shots: LabelledFeatures | None  # None if the source does not have all of them
     test: LabelledFeatures  # the held-out images, or as many as were asked for
     features: Tensor  # of the test images, as the run's learner encodes them
@@ -153,15 +152,16 @@ def find_images(
     With a `limit`, so many of these are drawn at random.
     """
     result, store = run.result, run.store
-    whole = read_dataset(data, result.config.held_out, to_test=True)
-    dataset = _of_classes(whole, run.classes, run.folder)
-    shots, shot_items = None, find_shots(result, dataset.train, store)
+    dataset = read_dataset(data, result.config.held_out, to_test=True)
+    dataset = _of_classes(dataset, run.classes, run.folder)
     chosen = choose_images(result, dataset, result.config.held_out, store, reporter=reporter)
-    if shot_items is None:
-        notes = _notes_on_other_data(run, dataset, chosen)
-    else:
+    shots, notes = None, (*dataset.notes, *chosen.notes)
+    if (shot_items := find_shots(result, dataset.train, store)) is not None:
         shots = encode_items(shot_items, "training", store, reporter)
-        notes = shots.notes
+        notes += shots.notes
+    else:
+        other = "This is not the data that the prompt was trained on, or it has changed since"
+        notes += (f"{other}: the images looked at are {chosen.images_from}.",)
     items = list(chosen.items)
     if limit is not None and len(items) > limit:
         items = [items[i] for i in sorted(random.Random(0).sample(range(len(items)), limit))]
@@ -174,37 +174,14 @@ def find_images(
     features = features_for(run.learner, test)
     return RunImages(
         source=str(data),
-        classes=whole.class_names,
         shots=shots,
         test=test,
         features=features,
         prompt=run.learner.log_probabilities(features),
         learnt=run.classifier.log_probabilities(features),
         left_out=len(chosen.items) - len(items),
-        notes=(*dataset.notes, *notes, *test.notes),
+        notes=(*notes, *test.notes),
     )
-
-
-def _notes_on_other_data(run: LoadedRun, dataset: Dataset, chosen: ChosenImages) -> tuple[str, ...]:
-    """That it is other data, and what is left out of it or not in it."""
-    other, count = "This is not the data that the prompt was trained on", len(chosen.left_out)
-    if count and dataset.name == run.result.data:
-        other = "This data has changed since the prompt was trained"
-    notes = [f"{other}."]
-    if count:
-        total = several(count + len(chosen.items), "image")
-        were = "was a training image and is" if count == 1 else "were training images and are"
-        notes = [f"{other}; {count:,} of its {total} {were} left out."]
-    elif not chosen.known:
-        unknown = f"{other}; whether some of its images were training images is not known."
-        notes = [] if chosen.notes else [unknown]
-    labels = {item.label for item in chosen.items}
-    if missing := [name for label, name in enumerate(run.classes) if label not in labels]:
-        notes.append(
-            f"{dataset.display_name} has no new image of {first_few(missing)}; all "
-            f"{len(run.classes)} classes of the run compete all the same."
-        )
-    return (*notes, *chosen.notes)
 
 
 def _of_classes(whole: Dataset, classes: tuple[str, ...], folder: Path) -> Dataset:
@@ -244,8 +221,6 @@ class ReportData:
     run: LoadedRun
     comparison: Comparison | None  # computed now, else as saved with the run
     resamples: int = 5  # draws of the training images for which words are chosen again
-    path: Path | None = None  # of the data
-    words_file: Path | None = None
     images: RunImages | None = None
     effects: WordEffects | None = None
     reporter: Reporter = SILENT

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ipl._version import __version__
 from ipl.display.document import Block, Code, Figure, Paragraph, Section
 from ipl.display.formatting import listed, several
@@ -16,12 +14,14 @@ from ipl.training.history import EpochRecord
 def provenance_section(data: ReportData) -> Section:
     """The command, the settings, the training's losses and times."""
     run, images = data.run, data.images
-    result = run.result
-    command, unsaid = fit_command(data)
-    blocks: list[Block] = []
-    if command:
-        blocks += [Paragraph("This command makes the run again:"), Code(command)]
-    blocks += [Paragraph(sentence, "note") for sentence in unsaid]
+    result, command = run.result, run.result.config.command("DATA")
+    blocks: list[Block] = [
+        Paragraph(
+            f"This command makes the run again; DATA is the folder or file of {result.data!r}, "
+            f"with the {len(run.classes)} classes of the run and no others:"
+        ),
+        Code(command),
+    ]
     if images is not None:
         left = f" ({images.left_out:,} more were left out)" if images.left_out else ""
         looked = several(len(images.test.items), "held-out image")
@@ -52,35 +52,12 @@ def provenance_section(data: ReportData) -> Section:
         blocks.append(_loss_figure(epochs))
     values = {
         "command": command,
-        "unsaid": unsaid,
         "settings": shown,
         "losses": [(epoch.epoch + 1, epoch.loss, epoch.word) for epoch in epochs],
         "seconds": seconds,
     }
     summary = "The command that repeats it, settings, losses and times."
     return Section("made", "How it was made", tuple(blocks), summary, values)
-
-
-def fit_command(data: ReportData) -> tuple[str, list[str]]:
-    """The command that makes the run again, and sentences on what it leaves out."""
-    run, images, unsaid = data.run, data.images, list[str]()
-    config = run.result.config
-    same = images is not None and images.shots is not None
-    if same and images is not None and set(images.classes) != set(run.classes):
-        return "", [
-            f"No command makes the run again: ipl fit would learn all {len(images.classes)} "
-            f"classes of {images.source}, and the run had {len(run.classes)} of them."
-        ]
-    if data.words_file is not None:
-        config = replace(config, words_file=str(data.words_file))
-    if run.selection is not None and run.pool is None and config.words_file is None:
-        unsaid.append("The word list it chose from is not saved with a run: give --words-file.")
-    if not same:
-        unsaid.append(
-            f"DATA is the folder or file of {run.result.data!r}, with the {len(run.classes)} "
-            "classes of the run and no others."
-        )
-    return config.command(str(data.path) if same else "DATA"), unsaid
 
 
 def _loss_figure(epochs: tuple[EpochRecord, ...]) -> Figure:

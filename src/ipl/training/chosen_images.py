@@ -27,7 +27,6 @@ class ChosenImages(NamedTuple):
     images_from: str  # a phrase that says which they are
     notes: tuple[str, ...] = ()
     left_out: Sequence[Item] = ()
-    known: bool = True  # whether it is known which of them it was trained on
 
 
 def choose_images(
@@ -48,11 +47,11 @@ def choose_images(
     if everything and trained is None:
         return ChosenImages(items, "all images, also those of the training, if any")
     if trained is None:
-        return ChosenImages(items, part if dataset.test else UNKNOWN, known=False)
+        return ChosenImages(items, part if dataset.test else UNKNOWN)
     if everything:
         of_these = f"all images, {len(trained)} of which it was trained on"
         return ChosenImages(items, of_these if trained else NONE_TRAINED)
-    notes, known = tuple[str, ...](), True
+    notes = tuple[str, ...]()
     if not dataset.test and dataset.name == result.data and len(trained) < result.images:
         found, were, others = "None of the training images is", "it was", "them"
         if trained:
@@ -62,9 +61,8 @@ def choose_images(
             f"{found} in {dataset.display_name} as {were}; changed copies of {others} may be among "
             "these images.",
         )
-        known = bool(trained)
     if not trained:
-        return ChosenImages(items, part if dataset.test else NONE_TRAINED, notes, known=known)
+        return ChosenImages(items, part if dataset.test else NONE_TRAINED, notes)
     rest = [item for item in items if item not in trained]
     without = f"without the {several(len(trained), 'image')} that it was trained on"
     if len(trained) > result.images:
