@@ -139,14 +139,6 @@ def test_the_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         open_image(tmp_path / "IMG_1.HEIC")
 
 
-@pytest.mark.parametrize("kind", ["GIF", "TIFF"])
-def test_of_every_animation_the_first_image(kind: str, tmp_path: Path) -> None:
-    frames = [Image.new("RGB", (16, 16), colour) for colour in ("red", "blue")]
-    frames[0].save(tmp_path / "a", kind, save_all=True, append_images=frames[1:])
-    opened = open_image(tmp_path / "a")
-    assert np.abs(_pixels(opened) - _pixels(frames[0])).max() <= 4
-
-
 def test_a_palette_with_transparency_keeps_its_colours(tmp_path: Path) -> None:
     stored = Image.new("P", (8, 8), 1)
     stored.putpalette([0, 0, 0, 200, 100, 50])

@@ -77,19 +77,6 @@ def test_a_class_to_test_on_needs_no_training_images(tmp_path: Path) -> None:
         read_dataset(root, to_test=True)
 
 
-def test_messages_name_data_as_it_was_given(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    touch(tmp_path, "ev/new/a/1.png", "ev/new/b/1.png")
-    monkeypatch.chdir(tmp_path)
-    dataset = read_dataset(Path("ev/new"))
-    assert (dataset.name, dataset.display_name) == ("new", "ev/new")
-    assert dataset.only([0, 1], "half").display_name == "ev/new"
-    shutil.rmtree("ev/new/b")
-    with pytest.raises(DataError, match="^ev/new: "):
-        read_dataset("ev/new")
-
-
 def test_what_is_skipped_or_merged_is_counted_and_named(tmp_path: Path) -> None:
     root = touch(
         tmp_path,

@@ -104,8 +104,23 @@ def load_tokenizer(name: str = "pocket") -> Any:
 
 def read_tokenizer(source: str, name: str = "") -> Any:
     """The tokenizer of a folder or of a repository on the hub."""
-    with _explained(source, name or source):
-        return _tokenizer(source, name or source, _offline(source))
+    from transformers import AutoTokenizer, utils
+
+    name, offline = name or source, _offline(source)
+    with _explained(source, name):
+        try:
+            return AutoTokenizer.from_pretrained(
+                source, local_files_only=offline, trust_remote_code=False
+            )
+        except Exception:
+            # SigLIP's needs two packages that ipl does not require; errors about it vary.
+            installed = utils.is_sentencepiece_available() and utils.is_protobuf_available()
+            if installed or _config(source, offline).model_type != "siglip":
+                raise
+            raise BackboneError(
+                f"The tokenizer of {name} needs packages that are not installed: "
+                "`pip install sentencepiece protobuf`."
+            ) from None
 
 
 def pick_device(device: str) -> torch.device:
@@ -131,7 +146,7 @@ def _load(source: str, name: str) -> tuple[Any, Any, Preprocessing]:
         config = _config(source, offline)
         _check_family(config.model_type, name)
         family = FAMILIES[config.model_type]
-        tokenizer = _tokenizer(source, name, offline)  # may lack a package: before the weights
+        tokenizer = read_tokenizer(source, name)  # may lack a package: before the weights
         values = _preprocessor_config(source, offline)
         model, report = getattr(transformers, family.model).from_pretrained(
             source,
@@ -185,24 +200,6 @@ def _config(source: str, offline: bool) -> Any:
 
     # Unless it is told False, transformers asks on standard input whether to run a folder's code.
     return AutoConfig.from_pretrained(source, local_files_only=offline, trust_remote_code=False)
-
-
-def _tokenizer(source: str, name: str, offline: bool) -> Any:
-    from transformers import AutoTokenizer, utils
-
-    try:
-        return AutoTokenizer.from_pretrained(
-            source, local_files_only=offline, trust_remote_code=False
-        )
-    except Exception:
-        # SigLIP's tokenizer needs two packages that ipl does not require; errors about it vary.
-        installed = utils.is_sentencepiece_available() and utils.is_protobuf_available()
-        if installed or _config(source, offline).model_type != "siglip":
-            raise
-        raise BackboneError(
-            f"The tokenizer of {name} needs packages that are not installed: "
-            "`pip install sentencepiece protobuf`."
-        ) from None
 
 
 def _explain_failure(error: Exception, folder: str | None, name: str) -> str:

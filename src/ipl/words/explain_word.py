@@ -63,20 +63,17 @@ def explain_word(word: str, pool: Pool, tokenizer: Tokenizer) -> WordExplanation
 
 def _ask_filters(word: str, tokenizer: Tokenizer) -> tuple[str | None, str]:
     """The first filter of the pool that rejects a word, and what follows "it" in a sentence."""
-    letters = f"at least {MIN_LENGTH} letters and nothing else"
     if not is_alphabetic(word):
-        return "alphabetic", f"does not have {letters}"
+        return "alphabetic", f"does not have at least {MIN_LENGTH} letters and nothing else"
     if not is_one_token(word, tokenizer):
         return "one token", "is several tokens of the backbone, not one"
-    passed = f"has {letters}; is one token of the backbone"
     frequency = zipf(word)
     if frequency is None:
-        return None, f"{passed}; is not in ipl's dictionary"
+        return None, "is one token of the backbone, but not in ipl's dictionary"
     per_million, least = (f"{10 ** (number - 3):.1f}" for number in (frequency, MIN_ZIPF))
-    per_million += " in a million words"
+    how_rare = f"in English ({per_million} in a million words; the pool starts at {least})"
     if frequency < MIN_ZIPF:
-        return "frequency", f"is too rare in English ({per_million}; the pool starts at {least})"
+        return "frequency", f"is too rare {how_rare}"
     if sense_of(word) == NO_SENSE:
         return "synset", "has no meaning in the dictionary WordNet"
-    passed += f"; is frequent enough in English ({per_million})"
-    return None, f"{passed}; has a meaning in the dictionary WordNet"
+    return None, f"is one token of the backbone, has a meaning and is frequent enough {how_rare}"
