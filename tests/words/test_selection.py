@@ -67,7 +67,7 @@ def test_the_table_has_a_row_for_each_word_and_one_for_none(selection: Selection
     ] == [
         ("(none)", "", "", "", "", "50.0 %", "2.0000", ""),
         ("furry", "+1.9750", *held_out, "75.0 %", "1.0000", "pile, phone, social"),
-        ("blue", "-0.3000", *held_out, "62.5 %", "1.2500", "other, last"),
+        ("blue", "\N{MINUS SIGN}0.3000", *held_out, "62.5 %", "1.2500", "other, last"),
     ]
 
 
@@ -76,8 +76,16 @@ def test_the_table_has_a_row_for_each_word_and_one_for_none(selection: Selection
     [
         (Certainty(0.934, 1.75, 1.5, 2.25), "'furry' wins 93 of 100 resamples", True),
         (Certainty(0.12, 1.75, 0.5, 2.25), "'furry' wins only 12 of 100 resamples", True),
-        (Certainty(0.6, 1.0, -0.5, 2.25), "-0.5000 to +2.2500, which may as well be 0", False),
-        (Certainty(0.6, -0.3, -0.5, -0.25), "-0.5000 to -0.2500, which is below 0", False),
+        (
+            Certainty(0.6, 1.0, -0.5, 2.25),
+            "\N{MINUS SIGN}0.5000 to +2.2500, which may as well be 0",
+            False,
+        ),
+        (
+            Certainty(0.6, -0.3, -0.5, -0.25),
+            "\N{MINUS SIGN}0.5000 to \N{MINUS SIGN}0.2500, which is below 0",
+            False,
+        ),
     ],
 )
 def test_how_sure_a_word_is(

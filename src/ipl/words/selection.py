@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from rich.console import Group
 from rich.text import Text
 
-from ipl.display.formatting import listed, percent
+from ipl.display.formatting import listed, percent, signed
 from ipl.display.page import notebook_html
 from ipl.display.table import Styled, Table
 from ipl.support.plain_values import Share
@@ -104,8 +104,8 @@ class SelectionStep:
         doubt = "" if self.earns_its_place else ", which may as well be 0"
         if sure.high < 0:
             doubt = ", which is below 0"
-        interval = f"from {sure.low:+.4f} to {sure.high:+.4f}{doubt}"
-        return f"{sentence} (held-out gain {sure.held_out_gain:+.4f}, {interval})."
+        interval = f"from {signed(sure.low)} to {signed(sure.high)}{doubt}"
+        return f"{sentence} (held-out gain {signed(sure.held_out_gain)}, {interval})."
 
 
 @dataclass(frozen=True)
@@ -231,8 +231,8 @@ def words_table(selection: Selection) -> Table:
     rows = []
     for step in selection.steps:
         sure = step.certainty
-        own = [f"{step.gain:+.4f}", f"{sure.held_out_gain:+.4f}"]
-        own += [f"{sure.low:+.4f} to {sure.high:+.4f}", f"{100 * sure.wins:.0f} %"]
+        own = [signed(step.gain), signed(sure.held_out_gain)]
+        own += [f"{signed(sure.low)} to {signed(sure.high)}", f"{100 * sure.wins:.0f} %"]
         own += [percent(step.accuracy), f"{step.loss:.4f}"]
         others = ", ".join(ranked.word for ranked in step.runners_up[:3])
         rows.append([Styled(step.word, "bold"), *own, others])
