@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache, cached_property
 from typing import Any
@@ -170,15 +170,25 @@ def titles_of(runs: Sequence[Run]) -> dict[str, str]:
         by_name.setdefault(run.name, []).append(run)
     titles = {}
     for group in by_name.values():
-        values = {
-            run.id: {"protocol": run.protocol, "shots": run.shots, **run.settings} for run in group
-        }
-        names = dict.fromkeys(name for own in values.values() for name in own)
-        varied = [n for n in names if len({str(own.get(n)) for own in values.values()}) > 1]
-        for run in group:
-            parts = [f"{name.rstrip('_')} {values[run.id].get(name)}" for name in varied]
+        values = [{"protocol": run.protocol, "shots": run.shots, **run.settings} for run in group]
+        varied = varying(values)
+        for run, own in zip(group, values, strict=True):
+            parts = [f"{name.rstrip('_')} {own.get(name)}" for name in varied]
             titles[run.id] = ", ".join([run.id, *parts])
     return titles
+
+
+def varying(configs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The settings that are not the same in all of these configs."""
+    names = dict.fromkeys(name for config in configs for name in config)
+    return [name for name in names if len({canonical(c.get(name)) for c in configs}) > 1]
+
+
+def canonical(value: Any) -> str:
+    """A text that is equal for equal values, numbers being equal across types."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return json.dumps(value, sort_keys=True, default=str)
 
 
 def prompts_images(runs: Iterable[Run]) -> bool:

@@ -9,8 +9,9 @@ from typing import Any
 
 from ipl.bench.arms import LINEAR_PROBE, ZERO_SHOT
 from ipl.bench.records import RunRecord
+from ipl.bench.run import canonical
 from ipl.bench.statistics import LEVEL, Effect, holm, measure_effect
-from ipl.bench.tables.methods import SETTING_NAMES, MethodRow, canonical, setting_text
+from ipl.bench.tables.methods import SETTING_NAMES, MethodRow, setting_text
 from ipl.bench.tables.results import Cell, Result
 from ipl.config import CHOSEN, EMPTY, GIVEN, PLAIN, RANDOM
 from ipl.display.formatting import signed

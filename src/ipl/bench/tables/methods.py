@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,6 +10,7 @@ from typing import Any
 from ipl.bench import paper_numbers as paper
 from ipl.bench.arms import ARMS, LINEAR_PROBE, UNTRAINED, WORDS_ONLY, ZERO_SHOT
 from ipl.bench.records import RunRecord
+from ipl.bench.run import canonical, varying
 from ipl.config import CHOSEN, EMPTY, GIVEN, PAPER, PLAIN, RANDOM
 
 LEARNER_NAMES = {
@@ -157,23 +157,10 @@ def common_settings(runs: Iterable[RunRecord]) -> dict[str, Any]:
     return {name: value for name, value in configs[0].items() if name not in varied}
 
 
-def varying(configs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The settings that are not the same in all of these configs."""
-    names = dict.fromkeys(name for config in configs for name in config)
-    return [name for name in names if len({canonical(c.get(name)) for c in configs}) > 1]
-
-
 def common_text(runs: Sequence[RunRecord]) -> str:
     """The settings that tell most about runs, as far as all have the same."""
     common = common_settings(runs)
     return varied_text({name: common[name] for name in CAPTION if name in common})
-
-
-def canonical(value: Any) -> str:
-    """A text that is equal for equal values, numbers being equal across types."""
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    return json.dumps(value, sort_keys=True, default=str)
 
 
 def setting_text(value: Any) -> str:

@@ -12,10 +12,11 @@ from ipl.bench import paper_numbers as paper
 from ipl.bench.paper_numbers import AVERAGE
 from ipl.bench.protocols.protocol import Values
 from ipl.bench.records import RunRecord
+from ipl.bench.run import canonical
 from ipl.bench.tables.cost_table import cost_rows
 from ipl.bench.tables.figures import SETTINGS, plot_overhead, plot_returns, plot_setting
 from ipl.bench.tables.gains import differing_settings
-from ipl.bench.tables.methods import MethodRow, canonical, common_text, value_of
+from ipl.bench.tables.methods import MethodRow, common_text, value_of
 from ipl.bench.tables.notes import data_notes
 from ipl.bench.tables.paper_comparison import published_settings
 from ipl.bench.tables.results import Cell, Result, build_results

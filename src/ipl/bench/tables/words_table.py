@@ -20,8 +20,8 @@ from ipl.backbone.loading import load_backbone
 from ipl.bench import paper_numbers as paper
 from ipl.bench.arms import WORDS_ONLY
 from ipl.bench.records import RunRecord
-from ipl.bench.run import settings_about_search
-from ipl.bench.tables.methods import learner_name, learner_order, varied_text, varying
+from ipl.bench.run import settings_about_search, varying
+from ipl.bench.tables.methods import learner_name, learner_order, varied_text
 from ipl.config import CHOSEN, PLAIN
 from ipl.display.formatting import percent
 from ipl.display.table import Table
