@@ -267,31 +267,23 @@ def test_weights_that_do_not_fit(
             load_backbone(f"open_clip:tiny/{file}", "cpu")
 
 
-@pytest.mark.parametrize("content", ["{", '{"model_cfg": 3}'])
-def test_a_damaged_folder(tmp_path: Path, content: str) -> None:
-    (tmp_path / "open_clip_config.json").write_text(content)
+@pytest.mark.parametrize("config", ["{", '{"model_cfg": 3}', {"model_cfg": CONFIGS["vit"]}])
+def test_a_damaged_folder_or_one_without_weights(
+    tmp_path: Path, config: str | dict[str, Any]
+) -> None:
+    text = config if isinstance(config, str) else json.dumps(config)
+    (tmp_path / "open_clip_config.json").write_text(text)
     with pytest.raises(BackboneError, match=str(tmp_path)):
-        load_backbone(f"open_clip:{tmp_path}", "cpu")
-
-
-def test_a_folder_without_weights(tmp_path: Path) -> None:
-    (tmp_path / "open_clip_config.json").write_text(json.dumps({"model_cfg": CONFIGS["vit"]}))
-    with pytest.raises(BackboneError, match="could not be loaded"):
         load_backbone(f"open_clip:{tmp_path}", "cpu")
     with pytest.raises(BackboneError, match=f"write open_clip:{tmp_path}"):
         load_backbone(str(tmp_path), "cpu")
 
 
-@pytest.mark.parametrize(
-    "changes", [{"resize_mode": "longest"}, {"interpolation": "random"}], ids=str
-)
-def test_an_unknown_transform_is_refused(
-    tmp_path: Path, changes: dict[str, str], folder_of: Callable[[str], Path]
-) -> None:
+def test_an_unknown_transform_is_refused(tmp_path: Path, folder_of: Callable[[str], Path]) -> None:
     shutil.copytree(folder_of("vit"), tmp_path / "model")
     file = tmp_path / "model" / "open_clip_config.json"
     values = json.loads(file.read_text())
-    values["preprocess_cfg"] |= changes
+    values["preprocess_cfg"]["resize_mode"] = "longest"
     file.write_text(json.dumps(values))
     with pytest.raises(BackboneError, match="prepares images in a way that ipl does not know"):
         load_backbone(f"open_clip:{tmp_path / 'model'}", "cpu")

@@ -10,7 +10,6 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from ipl.backbone.backbone import Backbone
-from ipl.backbone.tower import DeepPrompts
 from tests.helpers.learners import NAMES, make_learner
 from tests.helpers.library_towers import library_text
 from tests.helpers.tiny_clip import tiny_clip
@@ -18,20 +17,6 @@ from tests.helpers.tiny_clip import tiny_clip
 
 def random_rows(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
-
-
-@pytest.mark.parametrize(("start", "rows"), [(2, [2, 3]), (0, [0, 1]), (-2, [5, 6]), (5, [5, 6])])
-def test_exactly_these_rows_before_exactly_these_layers(start: int, rows: list[int]) -> None:
-    deep, hidden = random_rows(3, 2, 4), random_rows(5, 7, 4, seed=1)
-    enter, original = DeepPrompts(start, deep), hidden.clone()
-    for layer in range(6):
-        after = enter(layer, hidden)
-        expected = hidden.clone()
-        if layer in (1, 2, 3):
-            expected[:, rows] = deep[layer - 1]
-        assert torch.equal(after, expected)
-        assert torch.equal(hidden, original)  # what came in is not written on
-    assert enter(1, hidden.bfloat16()).dtype == torch.bfloat16
 
 
 BOTH = pytest.mark.parametrize("kind", ["maple", "promptsrc"])

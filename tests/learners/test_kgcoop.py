@@ -9,16 +9,10 @@ import torch
 from torch.nn.functional import cosine_similarity
 
 from ipl.backbone.backbone import Backbone
-from ipl.learners.coop import CoOp
 from ipl.learners.kgcoop import KgCoOp
 from ipl.learners.learner import Batch
 from tests.helpers.learners import NAMES, make_learner
 from tests.helpers.library_towers import library_features
-
-
-@pytest.mark.parametrize("words", [0, 1, 3])
-def test_the_layout_is_coops(words: int) -> None:
-    assert KgCoOp.layout_for(words, 4) == CoOp.layout_for(words, 4)
 
 
 def loss_by_hand(
