@@ -12,6 +12,7 @@ from itertools import product
 from pathlib import Path
 
 from ipl.bench.arms import ZERO_SHOT
+from ipl.bench.paper_numbers import AVERAGE
 from ipl.bench.plan import Plan
 from ipl.bench.protocols.protocol import Task
 from ipl.bench.records import read_record, read_records, record_path
@@ -28,7 +29,6 @@ from ipl.support.errors import ConfigError, DataError, did_you_mean
 from ipl.support.files import similar_path
 
 ALL, SCENES = "all", "scenes"
-AVERAGE = "average"  # a row of the tables
 NAME_LENGTH = 60  # of a dataset of the user's own: names of files begin with it
 
 

@@ -10,7 +10,7 @@ from ipl.bench.grid import Finished, ReportProgress, RunQueue
 from ipl.bench.records import RunRecord
 from ipl.bench.run import Run
 from ipl.bench.runner import RunEnvironment, Runner
-from ipl.support.errors import ConfigError, IplError
+from ipl.support.errors import ConfigError, IplError, first_line
 from ipl.support.extras import require
 
 RETRIES = 3  # nodes that may die during one run before it counts as failed
@@ -111,8 +111,9 @@ def _connect(ray: Any, address: str) -> None:
             logging_level="ERROR",
         )
     except (ConnectionError, ValueError, RuntimeError) as error:
-        line = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise ConfigError(f"address is {address!r}; no Ray cluster answers there: {line}") from None
+        raise ConfigError(
+            f"address is {address!r}; no Ray cluster answers there: {first_line(error)}."
+        ) from None
 
 
 def _record(run: Run, environment: RunEnvironment) -> RunRecord:
