@@ -276,7 +276,7 @@ def quiet_transformers(local: bool) -> Iterator[None]:
     """Silences the library's notices and, for a local folder, its progress bars."""
     from transformers.utils import logging
 
-    verbosity = logging.get_verbosity()
+    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
     if local:
         logging.disable_progress_bar()
@@ -284,5 +284,5 @@ def quiet_transformers(local: bool) -> Iterator[None]:
         yield
     finally:
         logging.set_verbosity(verbosity)
-        if local:
+        if bars:
             logging.enable_progress_bar()
