@@ -9,7 +9,7 @@ from ipl.display.document import Document
 from ipl.explain.inputs import LoadedRun, RunImages
 from ipl.explain.report import report_values
 from ipl.explain.stability import draw_with_replacement
-from ipl.words.search import SearchSettings
+from ipl.training.fit import search_settings
 
 
 def test_the_words_of_a_draw_with_replacement(
@@ -19,11 +19,10 @@ def test_the_words_of_a_draw_with_replacement(
     assert [len(words) for words in found["draws"]] == [2, 2]
     shots = run_images.shots
     assert shots is not None
-    assert loaded.selection is not None
     drawn = draw_with_replacement(shots, 2)
     assert set(drawn.items) < set(shots.items)
     assert Counter(i.label for i in drawn.items) == Counter(i.label for i in shots.items)
-    search = SearchSettings.of(loaded.selection, loaded.pool)
+    search = search_settings(loaded.result.config, loaded.pool)
     again = search.choose(pocket, loaded.classes, drawn, 2)
     assert found["draws"][0] == list(again.words)
     for word in loaded.words:

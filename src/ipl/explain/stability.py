@@ -12,9 +12,8 @@ from ipl.display.formatting import listed, several
 from ipl.display.table import Table
 from ipl.explain.inputs import LoadedRun, ReportData
 from ipl.support.progress import SILENT, Reporter
+from ipl.training.fit import search_settings
 from ipl.training.schedule import SEARCHED
-from ipl.words.search import SearchSettings
-from ipl.words.selection import Selection
 
 
 @dataclass(frozen=True)
@@ -33,7 +32,7 @@ def stability_section(data: ReportData) -> Section | None:
         return None
     if run.selection is None or run.pool is None:
         return None
-    stability = resample_words(run, images.shots, run.selection, times, data.reporter)
+    stability = resample_words(run, images.shots, times, data.reporter)
     again = listed([f"“{word}” in {count}" for word, count in stability.again.items()])
     near = listed([f"“{word}” in {count}" for word, count in stability.near.items()])
     counts = Counter(word for words in stability.draws for word in words)
@@ -56,12 +55,11 @@ def stability_section(data: ReportData) -> Section | None:
 def resample_words(
     run: LoadedRun,
     shots: LabelledFeatures,
-    selection: Selection,
     times: int,
     reporter: Reporter = SILENT,
 ) -> Stability:
     """The search repeated on draws of the training images, with the seeds that follow."""
-    search, seed = SearchSettings.of(selection, run.pool), run.result.config.seed
+    search, seed = search_settings(run.result.config, run.pool), run.result.config.seed
     draws, near = list[tuple[str, ...]](), Counter[str]()
     with reporter.task("Choosing words for other draws", times) as advance:
         for other_seed in range(seed + 1, seed + times + 1):

@@ -317,7 +317,7 @@ def new_learner(
 # -- words ----------------------------------------------------------------------------------------
 
 
-def search_settings(config: FitConfig, pool: Pool) -> SearchSettings:
+def search_settings(config: FitConfig, pool: Pool | None) -> SearchSettings:
     """How a config chooses words."""
     template = Template(config.template)
     return SearchSettings(config.objective, template, config.search, pool)

@@ -42,11 +42,6 @@ class SearchSettings:
     search: str = "exact"  # or "exhaustive": every word is scored in fp32
     pool: Pool | None = None  # the bundled one
 
-    @classmethod
-    def of(cls, selection: Selection, pool: Pool | None = None) -> SearchSettings:
-        """How the words of a finished selection were chosen."""
-        return cls(selection.objective, Template(selection.template), selection.search, pool=pool)
-
     def candidates(self, backbone: Backbone) -> Pool:
         """The words of the pool that are a single token of the backbone."""
         return (self.pool or Pool.bundled()).for_tokenizer(backbone.tokenizer)
