@@ -144,3 +144,10 @@ def test_unknown_precision_and_device() -> None:
     with pytest.raises(ConfigError, match="device is 'abacus'"):
         pick_device("abacus")
     assert pick_device("cpu") == torch.device("cpu")
+
+
+def test_a_local_folder_is_loaded_without_the_librarys_bars(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    load_backbone("pocket", "cpu")
+    assert capfd.readouterr().err == ""
