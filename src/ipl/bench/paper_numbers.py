@@ -118,22 +118,21 @@ def domain() -> dict[Row, dict[str, Values]]:
 
 
 @cache
-def penalty() -> dict[str, dict[bool, Values]]:
-    """Base, novel and hm of CoOp + IPL by dataset, with (True) and without the penalty."""
+def without_penalty() -> dict[str, Values]:
+    """Base, novel and hm of CoOp + IPL without the penalty, by dataset."""
     return {
-        line["dataset"]: {
-            kept: _with_hm(line[f"base_{end}"], line[f"novel_{end}"], line[f"hm_{end}"])
-            for kept, end in ((False, "without"), (True, "with"))
-        }
+        line["dataset"]: _with_hm(line["base_without"], line["novel_without"], line["hm_without"])
         for line in rows("penalty")
     }
 
 
-@cache
-def penalty_averages() -> dict[bool, float]:
-    """The average HM as its table of the penalty has it: the mean of cells, two misprinted."""
+def penalty_average(end: str) -> float:
+    """The average HM in its table of the penalty: the mean of cells, two of them misprinted.
+
+    `end` is `with` or `without`.
+    """
     (line,) = (line for line in rows("penalty") if line["dataset"] == AVERAGE)
-    return {True: float(line["hm_with"]), False: float(line["hm_without"])}
+    return float(line[f"hm_{end}"])
 
 
 @cache

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from typing import Any
 
 from ipl.bench import paper_numbers as paper
 from ipl.bench.arms import ZERO_SHOT
 from ipl.bench.protocols import find_protocol
+from ipl.bench.protocols.protocol import Values
 from ipl.bench.records import RunRecord
 from ipl.bench.run import BUNDLED, Run
-from ipl.config import FRESH, PAPER, FitConfig
+from ipl.config import CHOSEN, FRESH, PAPER, FitConfig
 from ipl.datasets.benchmarks import teacher_template_of
 from ipl.support.errors import IplError
 
@@ -66,6 +67,20 @@ def setting_differences(run: RunRecord) -> list[str]:
                 texts = texts if allowed.keys() - {None} else "which the paper does not have"
                 differences.append(f"{name.rstrip('_')} is {value}, {texts}")
     return differences
+
+
+def ablation_numbers(run: RunRecord, dataset: str, differences: Collection[str]) -> Values:
+    """The paper's numbers of CoOp + IPL with another sentence or no penalty, if that is ours."""
+    is_ablated = (run.protocol, run.learner, run.arm) == ("base-to-novel", "coop", CHOSEN)
+    if not is_ablated or len(differences) != 1:
+        return {}
+    (difference,) = differences
+    if difference.startswith("template is"):
+        by_sentence = paper.templates().get(run.settings["template"], {})
+        return {"hm": by_sentence[dataset]} if dataset in by_sentence else {}
+    if difference.startswith("lambda is") and run.settings["lambda_"] == 0:
+        return paper.without_penalty().get(dataset, {})
+    return {}
 
 
 def _backbone_differences(backbone: Mapping[str, Any]) -> list[str]:

@@ -186,7 +186,7 @@ def _result_table(result: Result) -> PaperTable:
         differences = {name: _difference(cell, plain.get(name)) for name, cell in shown.items()}
         values = {name: cell.mean for name, cell in shown.items()}
         table.add_row(method.label if complete else f"{method.label} †", values, differences)
-        published = {name: _paper_beside(cell) for name, cell in shown.items()}
+        published = {name: cell.published for name, cell in shown.items()}
         if any(published.values()):
             table.add_row("in the paper", published)
     if any(_plain(method, result) for method, _ in rows):
@@ -201,21 +201,6 @@ def _result_table(result: Result) -> PaperTable:
     ]
     table.notes += [f"Ours: {', '.join(common)}.", *data_notes(result)]
     return table
-
-
-def _paper_beside(cell: Cell) -> Values:
-    """The paper's numbers where our setting is the paper's, or one of its scoring sentences."""
-    settings = cell.method.runs[0].settings
-    by_sentence = paper.templates().get(settings.get("template", ""), {})
-    if cell.differences and _differs_only_in(cell, "template") and cell.dataset in by_sentence:
-        return {"hm": by_sentence[cell.dataset]}
-    return cell.paper_beside
-
-
-def _differs_only_in(cell: Cell, name: str) -> bool:
-    """Whether our setting is that of the paper's rows of CoOp but for what an ablation varies."""
-    is_coop = cell.method.learner == "coop" and cell.dataset in paper.ELEVEN
-    return is_coop and all(text.startswith(f"{name} is") for text in cell.differences)
 
 
 def _plain(method: MethodRow, result: Result) -> Mapping[str, Cell] | None:
@@ -243,38 +228,40 @@ def _penalty_tables(runs: Sequence[RunRecord]) -> Iterator[PaperTable]:
     that of its main table: both are shown.
     """
     chosen = [run for run in as_published(runs, PENALTY) if run.arm == CHOSEN and run.rules.parts]
-    without = [run for run in chosen if value_of(run, PENALTY) == 0]
     kept = [run for run in chosen if _has_published(run, PENALTY)]
+    without = [run for run in chosen if value_of(run, PENALTY) == 0]
     rows = {
-        penalty: {m.label: result.row(m) for result in build_results(own) for m in result.methods}
-        for penalty, own in ((True, kept), (False, without))
+        end: {m.label: result.row(m) for result in build_results(own) for m in result.methods}
+        for end, own in (("with", kept), ("without", without))
     }
-    for label in rows[True].keys() & rows[False].keys():
-        own = {penalty: rows[penalty][label] for penalty in (True, False)}
-        datasets = [n for n in own[True] if n != AVERAGE and n in own[False]]
-        datasets = [n for n in datasets if own[True][n].mean and own[False][n].mean]
+    for label in [label for label in rows["with"] if label in rows["without"]]:
+        both = {end: own[label] for end, own in rows.items()}
+        datasets = [name for name, cell in both["with"].items() if name != AVERAGE and cell.mean]
+        datasets = [n for n in datasets if n in both["without"] and both["without"][n].mean]
         if not datasets:
             continue
-        ours = {p: _with_averages({name: own[p][name].mean for name in datasets}) for p in own}
-        changes = {
-            name: {m: ours[True][name][m] - value for m, value in values.items()}
-            for name, values in ours[False].items()
+        columns = {
+            end: _with_averages({name: row[name].mean for name in datasets})
+            for end, row in both.items()
         }
-        columns = {"with": ours[True], "without": ours[False], "difference": changes}
-        if all(_differs_only_in(own[p][name], "lambda") for p in own for name in datasets):
-            for penalty, group in ((True, "the paper's, with"), (False, "the paper's, without")):
-                cells = {name: paper.penalty()[name][penalty] for name in datasets}
-                columns[group] = _with_averages(cells)
+        columns["difference"] = {
+            name: {m: columns["with"][name][m] - value for m, value in values.items()}
+            for name, values in columns["without"].items()
+        }
+        if all(row[name].published for row in both.values() for name in datasets):
+            for end, row in both.items():
+                published = _with_averages({name: row[name].published for name in datasets})
                 if set(datasets) == set(paper.ELEVEN):
-                    columns[group][MEAN_OF_HM] = {"hm": paper.penalty_averages()[penalty]}
+                    published[MEAN_OF_HM] = {"hm": paper.penalty_average(end)}
+                columns[f"the paper's, {end}"] = published
         table = PaperTable(
-            f"penalty-{own[True][AVERAGE].method.learner}",
+            f"penalty-{both['with'][AVERAGE].method.learner}",
             f"{label} with each dataset's lambda in the paper, and without the penalty, in %",
             "dataset",
             list(columns),
             {"base": "base", "novel": "novel", "hm": "HM"},
         )
-        for name in changes:
+        for name in columns["with"]:
             table.add_row(name, {group: values[name] for group, values in columns.items()})
         table.notes.append(
             f"{AVERAGE}: its HM is that of the averages, as in the main table; {MEAN_OF_HM}: as in "

@@ -15,6 +15,7 @@ from ipl.bench.records import RunRecord
 from ipl.bench.tables.methods import MethodRow, group_methods
 from ipl.bench.tables.paper_comparison import (
     NOT_TESTED,
+    ablation_numbers,
     data_differences,
     seed_differences,
     setting_differences,
@@ -35,6 +36,7 @@ class Cell:
     gaps: tuple[str, ...] = ()  # the runs that are missing or failed, a few words each
     paper: Values | None = None  # its numbers, whether or not our setting is the paper's
     differences: tuple[str, ...] = ()  # between our setting and the paper's
+    ablation: Values = field(default_factory=dict)  # the paper's, where it varies what differs
     complete: bool = True  # whether an average is over all datasets of its table
 
     @property
@@ -52,6 +54,11 @@ class Cell:
     def paper_beside(self) -> Values:
         """The paper's numbers if they may stand beside ours; nothing if not."""
         return self.paper if self.paper and self.mean and not self.differences else {}
+
+    @property
+    def published(self) -> Values:
+        """The paper's numbers for our setting, be it that of its main tables or an ablation."""
+        return self.paper_beside or self.ablation
 
 
 @dataclass(frozen=True)
@@ -163,6 +170,7 @@ def _dataset_cell(
         tuple(_gaps(method, dataset, runs, expected)),
         _paper(protocol, method, dataset),
         tuple(dict.fromkeys(differences)),
+        ablation_numbers(method.runs[0], dataset, {*differences}),
     )
 
 
