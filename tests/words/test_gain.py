@@ -8,9 +8,8 @@ from scipy.optimize import minimize_scalar
 from torch import Tensor
 from torch.nn.functional import cross_entropy, normalize
 
-from ipl.support.errors import ConfigError
 from ipl.words import gain as module
-from ipl.words.gain import CrossEntropy, Objective
+from ipl.words.gain import CrossEntropy
 
 DIM = 24
 # One class, one image, more classes than images and the reverse; scales that flatten the softmax,
@@ -98,18 +97,3 @@ def test_losses_come_in_parts_and_any_precision(monkeypatch: pytest.MonkeyPatch)
     torch.testing.assert_close(loss.losses(features), whole, atol=1e-12, rtol=0)
     torch.testing.assert_close(loss.losses(features, torch.float32), whole, atol=1e-4, rtol=0)
     torch.testing.assert_close(loss.losses(features.half()), whole, atol=0.2, rtol=0)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "named"),
-    [
-        ({"lambda_": -0.1}, "lambda is -0.1"),
-        ({"lambda_": float("nan")}, "lambda is nan"),
-        ({"preset": "mine"}, "preset is 'mine'"),
-        ({"word_embedding": "x"}, "word_embedding is 'x'"),
-        ({"utility": "mine"}, "utility is 'mine'"),
-    ],
-)
-def test_settings_are_checked(arguments: dict[str, object], named: str) -> None:
-    with pytest.raises(ConfigError, match=named):
-        Objective(**arguments)  # type: ignore[arg-type]

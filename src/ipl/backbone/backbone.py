@@ -77,7 +77,6 @@ class Backbone(ABC):
         device: torch.device | str = "cpu",
         precision: str = "fp32",
     ) -> None:
-        check_precision(precision)
         self.name = name
         self.tokenizer = tokenizer
         self.preprocessing = preprocessing
@@ -409,11 +408,6 @@ class Backbone(ABC):
 
 
 # -- helpers of all families ----------------------------------------------------------------------
-
-
-def check_precision(precision: str) -> None:
-    if precision not in PRECISIONS:
-        raise ConfigError(f"precision is {precision!r}; allowed are {', '.join(PRECISIONS)}.")
 
 
 def hash_weights(model: Any) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 import huggingface_hub
 import torch
 
-from ipl.backbone.backbone import Backbone, check_precision
+from ipl.backbone.backbone import PRECISIONS, Backbone
 from ipl.backbone.families import (
     BACKBONES,
     FAMILIES,
@@ -55,7 +55,8 @@ def load_backbone(name: str = "pocket", device: str = "auto", precision: str = "
     ConfigError
         If the device does not exist or the precision is unknown.
     """
-    check_precision(precision)  # before anything large is fetched
+    if precision not in PRECISIONS:  # before anything large is fetched
+        raise ConfigError(f"precision is {precision!r}; allowed are {', '.join(PRECISIONS)}.")
     torch_device = pick_device(device)
     if name.startswith(PREFIX):
         from ipl.backbone.openclip_loading import load_open_clip

@@ -17,9 +17,7 @@ from ipl.display.formatting import several
 from ipl.prompts.layout import ClassName, PromptLayout, Soft, WordSlot
 from ipl.support.errors import ConfigError, DataError, brief
 
-# An empty slot holds the token "0", as in the authors' code, or a zero vector, as in the paper.
-PLACEHOLDERS = ("token", "zero")
-EMPTY_SLOT = "0"
+EMPTY_SLOT = "0"  # the token of an empty slot in the authors' code; in the paper, a zero vector
 
 
 @dataclass(frozen=True)
@@ -61,8 +59,6 @@ def bind(
     An empty word slot holds the token "0" or, with the placeholder "zero", a zero vector. Raises
     ConfigError if the layout is too long for the backbone, DataError if a class name is.
     """
-    if placeholder not in PLACEHOLDERS:
-        raise ConfigError(f"placeholder is {placeholder!r}; allowed are {', '.join(PLACEHOLDERS)}.")
     check_class_names(class_names, alike=True)  # readers have checked whether two may be alike
     names = tuple(clean_class_name(name) for name in class_names)
     prompts = [_prompt(layout, backbone, name) for name in names]

@@ -15,11 +15,8 @@ from torch.nn.functional import normalize, one_hot
 
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.prefix_cache import PrefixCache
-from ipl.support.errors import ConfigError
 
 UTILITIES = {"paper": 0.1, "calibrated": 0.0}  # each with the weight of redundancy it goes with
-PRESETS = ("paper", "reference")
-EMBEDDINGS = ("text", "token")  # text features of the bare words, or rows of the embedding
 SMALLEST_SCALE, LARGEST_SCALE = 1.0, 200.0  # of cosines, with the calibrated utility
 GRID, NEWTON_STEPS = 8, 6  # 200 / 2**7 is 1.6
 TIE = 1e-7  # what the paper's loss counts beside the calibrated one
@@ -33,21 +30,14 @@ class Objective:
     """The gain of a word: utility - lambda * redundancy.
 
     Utility is the fall of the cross-entropy when the word joins the prompt; redundancy is its
-    similarity to the words chosen so far.
+    similarity to the words chosen so far. The defaults are the paper's; `FitConfig` has its own,
+    and checks the values.
     """
 
     lambda_: float = 0.1
     preset: str = "paper"  # the sum of cosines; "reference", the authors' code, takes their mean
-    word_embedding: str = "text"
+    word_embedding: str = "text"  # features of the bare words; "token": rows of the embedding
     utility: str = "paper"  # at CLIP's own scale; "calibrated": at the best scale of each word
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.lambda_ < float("inf"):
-            raise ConfigError(f"lambda is {self.lambda_}; it must be 0 or more.")
-        allowed = {"preset": PRESETS, "word_embedding": EMBEDDINGS, "utility": tuple(UTILITIES)}
-        for name, values in allowed.items():
-            if (value := getattr(self, name)) not in values:
-                raise ConfigError(f"{name} is {value!r}; allowed are {', '.join(values)}.")
 
     def embed_words(self, backbone: Backbone, words: Sequence[str]) -> Tensor:
         """The normalised embeddings (words, dim) that redundancy compares."""

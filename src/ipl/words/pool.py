@@ -49,16 +49,12 @@ class Pool:
     source: str
 
     def __post_init__(self) -> None:
-        if not isinstance(self.words, tuple) or not self.words:
-            raise ConfigError("Pool.words is empty or not a tuple; it must be a tuple of words.")
-        for word in self.words:
-            if not isinstance(word, str) or not word or word != word.strip().lower():
-                raise ConfigError(
-                    f"Pool.words contains {word!r}; each must be a word in lower case, without "
-                    "blanks around it."
-                )
-        if list(self.words) != sorted(set(self.words)):
-            raise ConfigError("Pool.words must be sorted, each word once; see Pool.from_words.")
+        clean = {word.strip().lower() for word in self.words} - {""}
+        if not self.words or self.words != tuple(sorted(clean)):
+            raise ConfigError(
+                "Pool.words must be a tuple of words in lower case, without blanks around them, "
+                "sorted, each once; see Pool.from_words."
+            )
 
     def __len__(self) -> int:
         return len(self.words)

@@ -12,7 +12,6 @@ from ipl.display.formatting import listed, percent, signed
 from ipl.display.page import notebook_html
 from ipl.display.table import Styled, Table
 from ipl.support.plain_values import Share
-from ipl.words.gain import Objective
 
 STABLE = 0.5  # of the resamples that a word must win to be told from the next best
 
@@ -159,11 +158,6 @@ class Selection:
     def _repr_html_(self) -> str:
         sentences = [*certainty_sentences(self), *self.notes]
         return notebook_html("How the words were chosen", [words_table(self), *sentences])
-
-    @property
-    def objective(self) -> Objective:
-        """What was maximised."""
-        return Objective(self.lambda_, self.preset, self.word_embedding, self.utility)
 
     @property
     def words(self) -> tuple[str, ...]:

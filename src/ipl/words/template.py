@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,17 +18,11 @@ class Template:
     text: str = DEFAULT_TEMPLATE  # with {cls} once and, after it, {words} once
 
     def __post_init__(self) -> None:
-        remainder = self.text.replace("{cls}", "").replace("{words}", "")
-        once = self.text.count("{cls}") == 1 and self.text.count("{words}") == 1
-        if not once or "{" in remainder or "}" in remainder:
+        # The search computes everything before the words once per class.
+        if re.findall(r"\{\w*\}|[{}]", self.text) != ["{cls}", "{words}"]:
             raise ConfigError(
-                f"template is {self.text!r}; it must contain {{cls}} and {{words}} once each and "
-                f"no other braces, as in {DEFAULT_TEMPLATE!r}."
-            )
-        if self.text.index("{cls}") > self.text.index("{words}"):
-            raise ConfigError(
-                f"template is {self.text!r}; {{cls}} must come before {{words}}, because the "
-                "search computes everything before the words once per class."
+                f"template is {self.text!r}; it must contain {{cls}} and, after it, {{words}}, "
+                f"once each, and no other braces, as in {DEFAULT_TEMPLATE!r}."
             )
         before, _, after = self.text.partition("{words}")
         # An apostrophe and the first letters of some words would become one token.
