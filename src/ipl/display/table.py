@@ -95,12 +95,6 @@ class Table:
     def add_section(self, rows: Iterable[Sequence[str]]) -> None:
         """Adds rows that belong together; LaTeX and HTML set sections apart."""
         section = tuple(map(tuple, rows))
-        for row in section:
-            if len(row) != len(self.columns):
-                raise ValueError(
-                    f"{self.heading}: a row has {len(row)} cells in a table of "
-                    f"{len(self.columns)} columns."
-                )
         if section:
             self.sections.append(section)
 

@@ -49,8 +49,6 @@ class SearchSettings:
     def check(self, backbone: Backbone, class_names: Sequence[str], k: int) -> None:
         """Raises ConfigError unless the pool has k words and they fit into the template."""
         size = len(self.candidates(backbone))
-        if k < 0:
-            raise ConfigError(f"words is {k}; it must be a whole number, 0 or more.")
         if k > size:
             raise ConfigError(f"words is {k}; the pool has {size} words to choose from.")
         check_length(self.template, backbone, class_names, k)
