@@ -424,32 +424,25 @@ def build_page(workbench: Workbench) -> Any:
                     )
                 saved = gr.HTML()
 
+        # Gradio names the address of each event after its method.
         shown, api = [result, name], {"api_visibility": "undocumented"}
-        page.load(workbench.show, None, [data, *shown, run], api_name="show", **api)
+        page.load(workbench.show, None, [data, *shown, run], **api)
         page.unload(workbench.close)
-        folder.submit(workbench.use_folder, folder, data, api_name="use_folder", **api)
-        upload.upload(workbench.use_upload, upload, data, api_name="use_upload", **api)
-        scenes.click(workbench.use_scenes, None, data, api_name="use_scenes", **api)
+        folder.submit(workbench.use_folder, folder, data, **api)
+        upload.upload(workbench.use_upload, upload, data, **api)
+        scenes.click(workbench.use_scenes, None, data, **api)
         fit.click(
             workbench.fit,
             fields,
             shown,
             show_progress_on=result,
             concurrency_limit=None,  # so that a second fit is told that one is running
-            api_name="fit",
             **api,
         )
-        cancel.click(workbench.cancel, api_name="cancel", **api)
-        gr.on(
-            [files.upload, names.submit],
-            workbench.classify,
-            [files, names],
-            classified,
-            api_name="classify",
-            **api,
-        )
-        name.submit(workbench.save, name, [saved, run], api_name="save", **api)
-        run.input(workbench.open, run, shown, api_name="open", **api)
+        cancel.click(workbench.cancel, **api)
+        gr.on([files.upload, names.submit], workbench.classify, [files, names], classified, **api)
+        name.submit(workbench.save, name, [saved, run], **api)
+        run.input(workbench.open, run, shown, **api)
     return page
 
 

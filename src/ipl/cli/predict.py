@@ -86,7 +86,8 @@ def predict(
                     predictions += batch
                 else:
                     writer.write(batch)
-            tally.check()
+            if not tally.readable:
+                raise DataError("There is no image to classify.")
         if save_to is not None:
             reporter.say(f"Written: {save_to}")
     if as_json:
@@ -126,27 +127,17 @@ class _Tally:
     """Counts images that were classified, and warns of those that cannot be read."""
 
     def __init__(self, reporter: Reporter, strict: bool) -> None:
-        self.reporter, self.strict = reporter, strict
-        self.readable, self.first_error = 0, ""
-        self.pending: list[str] = []  # a single unreadable image is an error, not a warning too
+        self.reporter, self.strict, self.readable = reporter, strict, 0
 
     def add(self, batch: Sequence[Prediction]) -> None:
-        failed = [f"{one_line(p.image)}: {p.error}" for p in batch if p.error is not None]
-        self.readable += len(batch) - len(failed)
-        self.pending += failed
-        if failed and not self.first_error:
-            self.first_error = f"Unreadable image: {failed[0]}."
-        if failed and self.strict:
-            raise DataError(self.first_error)
-        if self.readable or len(self.pending) > 1:
-            for each in self.pending:
-                self.reporter.warn(f"skipped {each}")
-            self.pending = []
-
-    def check(self) -> None:
-        """Raises DataError if there was nothing to classify."""
-        if not self.readable:
-            raise DataError(self.first_error or "No image was given.")
+        for each in batch:
+            failed = f"{one_line(each.image)}: {each.error}"
+            if each.error is None:
+                self.readable += 1
+            elif self.strict:
+                raise DataError(f"Unreadable image: {failed}.")
+            else:
+                self.reporter.warn(f"skipped {failed}")
 
     def summary(self, in_lines: bool) -> str:
         """What had been written when Ctrl-C was pressed."""

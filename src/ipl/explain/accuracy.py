@@ -6,8 +6,8 @@ from ipl.display.document import Block, Figure, Paragraph, Section
 from ipl.display.formatting import listed, percent
 from ipl.display.plots import heat
 from ipl.explain.inputs import ReportData
-from ipl.metrics import calibration, confusion, score
-from ipl.training.comparison import PROMPT, ZERO_SHOT, Comparison
+from ipl.metrics import calibration, confusion
+from ipl.training.comparison import Comparison
 
 MATRIX_LIMIT = 40  # classes; with more, the confusion is not drawn
 
@@ -34,15 +34,7 @@ def accuracy_section(data: ReportData) -> Section | None:
                 f"{percent(before)}: the mean gap between accuracy and confidence."
             )
         )
-        values |= {
-            "scores": {
-                ZERO_SHOT: score(zero_shot, labels),
-                PROMPT: score(images.prompt, labels),
-                comparison.learnt.name: score(images.learnt, labels),
-            },
-            "confusion": counts,
-            "calibration_error": error,
-        }
+        values |= {"confusion": counts, "calibration_error": error}
     return Section("accuracy", "Every class", tuple(blocks), _lowest(comparison), values)
 
 
