@@ -47,10 +47,6 @@ class Gain:
     differences: tuple[str, ...] = ()  # between the two beyond their arms, a few words each
     on_source: bool = False  # whether it is measured on the source, as no target can be
 
-    @property
-    def arms(self) -> str:
-        return f"{self.baseline.arm} → {self.method.arm}"
-
     def verdict(self, measure: str) -> str:
         """What the interval and the tests of a measure allow to say; perhaps nothing."""
         effect = self.effects[measure]
@@ -126,8 +122,8 @@ def _pairs(before: Cell, after: Cell) -> dict[int, tuple[Mapping[str, float], Ma
     Data without a test part is tested on what the shots leave: zero-shot is then compared only with
     seeds that were tested on the same images.
     """
-    if before.method.arm == ZERO_SHOT and before.seeds:
-        only = before.seeds[0]
+    if before.method.arm == ZERO_SHOT and before.by_seed:
+        only = next(iter(before.by_seed))
         tested = _images(before.runs[only][0])
         return {
             seed: (before.by_seed[only], after.by_seed[seed])
@@ -136,7 +132,7 @@ def _pairs(before: Cell, after: Cell) -> dict[int, tuple[Mapping[str, float], Ma
         }
     return {
         seed: (before.by_seed[seed], after.by_seed[seed])
-        for seed in before.seeds
+        for seed in before.by_seed
         if seed in after.by_seed
     }
 
@@ -197,7 +193,8 @@ def gains_table(result: Result, gains: Sequence[Gain], title: str) -> Table:
         notes += ["On the source: it does not know the classes of targets."] * gain.on_source
         learner = gain.method.learner_label
         names = [learner if learner != last_learner else "", gain.comparison]
-        names.append(gain.arms + table.footnote_mark(notes))
+        arms = f"{gain.baseline.arm} → {gain.method.arm}"
+        names.append(arms + table.footnote_mark(notes))
         last_learner = learner
         rows = []
         for measure, effect in gain.effects.items():

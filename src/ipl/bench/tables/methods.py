@@ -54,13 +54,9 @@ class MethodRow:
         return self.arm in (PLAIN, CHOSEN, ZERO_SHOT)
 
     @property
-    def name(self) -> str:
-        return learner_name(self.learner) + ARM_NAMES.get(self.arm, "")
-
-    @property
     def label(self) -> str:
-        """The name, with the settings that tell the row from others."""
-        return self.name + self._varied_text
+        """The learner and the arm, with the settings that tell the row from others."""
+        return learner_name(self.learner) + ARM_NAMES.get(self.arm, "") + self._varied_text
 
     @property
     def learner_label(self) -> str:

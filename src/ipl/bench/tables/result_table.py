@@ -89,7 +89,7 @@ class ResultTables:
                 row[measure] = cell.mean.get(measure)
                 row[f"{measure}_std"] = cell.std.get(measure)
                 row[f"paper_{measure}"] = cell.paper_beside.get(measure)
-            row |= {"seeds": " ".join(map(str, cell.seeds)), "complete": cell.complete}
+            row |= {"seeds": " ".join(map(str, cell.by_seed)), "complete": cell.complete}
             row["gaps"] = "; ".join(cell.gaps)
             row["differs_from_paper"] = "; ".join(cell.differences)
             rows.append(row)

@@ -39,10 +39,6 @@ class Cell:
     ablation: Values = field(default_factory=dict)  # the paper's, where it varies what differs
     complete: bool = True  # whether an average is over all datasets of its table
 
-    @property
-    def seeds(self) -> tuple[int, ...]:
-        return tuple(sorted(self.by_seed))
-
     @cached_property
     def std(self) -> Values:
         """The sample standard deviation of each measure over seeds; empty for a single seed."""
@@ -206,7 +202,7 @@ def _average_cell(
     if absent and (filled or any(cell.gaps for cell in cells)):
         number = several(len(cells), "dataset")
         gaps.append(f"{len(filled)} of {number} (without {', '.join(absent)})")
-    seeds = set.intersection(*(set(cell.seeds) for cell in filled)) if filled else set()
+    seeds = set.intersection(*(set(cell.by_seed) for cell in filled)) if filled else set()
     by_seed = {
         seed: protocol.average([cell.by_seed[seed] for cell in filled]) for seed in sorted(seeds)
     }
