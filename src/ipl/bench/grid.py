@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -92,8 +93,7 @@ def run_grid(
             def report(run: Run, text: str) -> None:
                 advance(0, note=f"{titles[run.id]}: {text}" if text else titles[run.id])
 
-            work = engine.work(queue, report)
-            try:
+            with closing(engine.work(queue, report)) as work:
                 for run, record in work:
                     write_record(out, record)
                     queue.finish(run, record)
@@ -106,8 +106,6 @@ def run_grid(
                             told.add(note)
                             reporter.say(f"  note: {note}")
                     advance(1)
-            finally:
-                work.close()
         queue.check_taken()
     return result
 
