@@ -17,6 +17,7 @@ import torch
 
 from ipl.classifier import PromptClassifier
 from ipl.config import FitConfig
+from ipl.display.formatting import signed
 from ipl.support.cache import Cache
 from tests.helpers.files import contents
 from tests.helpers.saved_runs import same_run
@@ -38,7 +39,7 @@ def test_text_and_json_tell_what_is_saved(
     assert f"Saved:  {home / 'run'}\n" in result.out
     (word,) = config["words"]
     assert word in words_file.read_text().split()
-    assert f"{config['selection']['steps'][0]['gain']:+.4f}" in result.out
+    assert signed(config["selection"]["steps"][0]["gain"]) in result.out
     assert {path.name for path in (home / "run").iterdir()} == FILES
     told = fit(data, "--out", home / "again", "--json").json
     assert (told.pop("out"), told.pop("notes")) == (str(home / "again"), [])

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ipl.display.formatting import signed
 from ipl.select import select_words
 from ipl.support.cache import Cache
 from ipl.words.pool import Pool
@@ -21,7 +22,7 @@ def test_text_shows_words_and_gains(select: Call, found: Call, home: Path) -> No
     told, text = found(), select("--quiet").out
     for step in told["steps"]:
         (line,) = [line for line in text.splitlines() if line.startswith(step["word"])]
-        assert f"{step['gain']:+.4f}" in line
+        assert signed(step["gain"]) in line
     assert told["how_checked"] == "All 6 words scored in fp32."
     assert told["how_checked"] in text
     assert sorted(home.rglob("*")) == before  # nothing but the cache is written
@@ -80,7 +81,7 @@ def test_options_arrive(found: Call, home: Path) -> None:
         (("--words", 7), ["words is 7", "the pool has 6 words"]),
         (("--words", "three"), ["--words"]),
         (("--search", "foo"), ["search is 'foo'"]),
-        (("--template", "{words} {cls}"), ["{cls} must come before {words}"]),
+        (("--template", "{words} {cls}"), ["{cls} and, after it, {words}"]),
         (("--backbone", "pockt"), ["'pocket'"]),
         (("--words-file", "none.txt"), ["none.txt"]),
     ],
