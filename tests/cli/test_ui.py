@@ -14,6 +14,8 @@ from urllib.request import urlopen
 
 import pytest
 
+from ipl.cli.ui import remove_old_uploads
+
 Call = Callable[..., Any]
 
 
@@ -79,3 +81,19 @@ def test_ctrl_c_ends_it_and_leaves_nothing_behind(tmp_path: Path) -> None:
     assert process.returncode == 0
     assert rest == "Ended.\n"
     assert list(tmp_path.iterdir()) == []
+
+
+def test_uploads_of_a_killed_workbench_are_removed_after_a_day(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    old, fresh, others = (tmp_path / name for name in ("ipl-ui-a", "ipl-ui-b", "mine"))
+    for folder in (old, fresh, others):
+        (folder / "inside").mkdir(parents=True)
+    link = tmp_path / "ipl-ui-link"
+    link.symlink_to(others)
+    for folder in (old, others, link):
+        os.utime(folder, (0, 0), follow_symlinks=False)
+    remove_old_uploads()
+    assert sorted(tmp_path.iterdir()) == sorted([fresh, others, link])
+    assert (others / "inside").exists()

@@ -242,7 +242,7 @@ def test_many_half_open_connections(saved: Path, tmp_path: Path, times: Times) -
             raise AssertionError("The service has not recovered.")
         assert 'ipl_rejected_total{reason="connections"}' in httpx.get(f"{address}/metrics").text
     ended = stop(server)
-    assert len(ended.err.splitlines()) == 2, ended.err  # the address, and the end
+    assert len(ended.err.splitlines()) == 3, ended.err  # the address, one line about this, the end
 
 
 def test_a_workbench(tmp_path: Path, times: Times) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import logging
 import re
 import socket
 import time
@@ -283,6 +284,7 @@ class Service:
     def __init__(self, classifier: PromptClassifier, limits: Limits, engine: str) -> None:
         self.limits = limits
         self.most_connections = max_connections()  # one client has at most half of them
+        self.warned = False  # that there are too many
         self.inside = 0  # requests that are being read or answered
         self.model = Model(classifier, engine)
         self.batcher = Batcher(self.model)
@@ -326,6 +328,16 @@ class Service:
             raise Refusal(503, sentence) from None
         finally:
             self.inside -= 1
+
+    def refuse_connection(self) -> None:
+        if not self.warned:
+            self.warned = True
+            logging.getLogger("uvicorn.error").error(
+                "More than %d connections, or half as many of one client: some are closed. This is "
+                "logged once; /metrics counts them.",
+                self.most_connections,
+            )
+        self.rejected.labels("connections").inc()
 
     async def _answer(self, request: Request, query: Query) -> Ranking:
         client = request.client.host if request.client else ""
@@ -525,7 +537,7 @@ class Connection(H11Protocol):
         of_this = clients.count(self.client and self.client[0])
         most = self.service.most_connections
         if len(clients) > most or of_this > most // 2:
-            self.service.rejected.labels("connections").inc()
+            self.service.refuse_connection()
             transport.abort()
         self._start_timer()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import signal
 import tempfile
 import threading
@@ -565,8 +566,8 @@ def serve_until_signal(page: Any, workbench: Workbench) -> bool:
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    while not stop.wait(1.0):  # on Windows, a wait without end would not see Ctrl-C
-        pass
+    while not stop.wait(1.0):  # on Windows a longer wait would not see Ctrl-C
+        os.utime(workbench.folder)  # so that another workbench does not take it for an old one
     ended = workbench.end()
     page.close(verbose=False)
     return ended

@@ -52,11 +52,17 @@ COMMANDS = {name: does for commands in GROUPS.values() for name, does in command
 class Program(TyperGroup):
     """All commands; the module of one, and torch with it, is imported when it is called."""
 
+    def get_help(self, ctx: Any) -> str:
+        """Shows the help, for flags without a type."""
+        _hide_types_of_flags(self, ctx)
+        return super().get_help(ctx)
+
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[Any, Any, list[str]]:
         """Replaces the placeholder of a command by the command itself."""
         name, command, rest = super().resolve_command(ctx, args)
         if command is not None:
             command = load_command(str(name))
+            _hide_types_of_flags(command, ctx)
         return name, command, rest
 
 
@@ -69,6 +75,15 @@ def load_command(name: str) -> Any:
     else:
         program.command(name)(getattr(module, name))
     return typer.main.get_group(program).commands[name]
+
+
+def _hide_types_of_flags(command: Any, ctx: Any) -> None:
+    """Removes `<bool>` from the help: a flag takes no value."""
+    for parameter in command.get_params(ctx):
+        if getattr(parameter, "is_flag", False):
+            parameter.metavar = ""
+    for sub_command in getattr(command, "commands", {}).values():
+        _hide_types_of_flags(sub_command, ctx)
 
 
 def make_app() -> typer.Typer:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import typer
@@ -20,6 +22,9 @@ from ipl.config import FitConfig
 from ipl.datasets.readers import read_dataset
 from ipl.support.extras import require
 from ipl.support.progress import Reporter
+
+UPLOADS = "ipl-ui-"  # how the names of temporary folders begin
+DAY = 86_400  # seconds
 
 
 def ui(
@@ -80,7 +85,17 @@ def ui(
 @contextmanager
 def upload_folder() -> Iterator[Path]:
     """A temporary folder for what browsers send; Gradio is to be imported after it is made."""
-    with tempfile.TemporaryDirectory(prefix="ipl-ui-", ignore_cleanup_errors=True) as folder:
+    remove_old_uploads()
+    with tempfile.TemporaryDirectory(prefix=UPLOADS, ignore_cleanup_errors=True) as folder:
         os.environ["GRADIO_TEMP_DIR"] = folder  # Gradio reads it from nowhere else
         os.environ["GRADIO_HEARTBEAT_INTERVAL"] = "2"  # seconds until a closed tab is noticed
         yield Path(folder)
+
+
+def remove_old_uploads() -> None:
+    """Remove the folders of workbenches that were killed more than a day ago."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{UPLOADS}*"):
+        with suppress(OSError):  # another start may be removing it
+            age = time.time() - folder.lstat().st_mtime
+            if age > DAY and folder.is_dir() and not folder.is_symlink():
+                shutil.rmtree(folder, ignore_errors=True)
