@@ -26,12 +26,12 @@ from ipl.backbone.labelled_features import encode_items
 from ipl.backbone.loading import load_backbone
 from ipl.backbone.zero_shot import zero_shot_logits
 from ipl.config import FitConfig
-from ipl.datasets.dataset import Dataset
 from ipl.datasets.benchmark_readers import read_benchmark
+from ipl.datasets.dataset import Dataset
 from ipl.learners.learner import Learner
 from ipl.support.progress import SILENT
 from ipl.training.comparison import HEAD, LINEAR_PROBE, NAMED_PROBE, PROMPT, ZERO_SHOT
-from ipl.training.fit import features_for, fit
+from ipl.training.fit import fit
 
 DATASETS = (
     "pacs/photo",
@@ -105,7 +105,7 @@ def other_classes(learner: Learner, dataset: Dataset, store: FeatureStore) -> li
         prompt = learner.rebuilt(class_names=dataset.class_names)
         predictions = (
             zero_shot_logits(learner.backbone, dataset.class_names, images.features),
-            prompt.logits(features_for(prompt, images, store)),
+            prompt.logits(prompt.features_of(images, store)),
         )
     return [100 * float((p.argmax(1).cpu() == images.labels).double().mean()) for p in predictions]
 

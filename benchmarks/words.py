@@ -22,8 +22,8 @@ from ipl.backbone.labelled_features import LabelledFeatures
 from ipl.backbone.loading import load_backbone
 from ipl.backbone.zero_shot import zero_shot_accuracy
 from ipl.config import FitConfig
-from ipl.datasets.fewshot import sample_shots
 from ipl.datasets.benchmark_readers import read_benchmark
+from ipl.datasets.fewshot import sample_shots
 from ipl.support.progress import SILENT
 from ipl.training.fit import search_settings
 from ipl.words.gain import UTILITIES

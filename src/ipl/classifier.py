@@ -50,7 +50,7 @@ from ipl.saving.sharing import push_run
 from ipl.support.errors import DataError, IplError, SavedRunError, did_you_mean
 from ipl.support.progress import SILENT, Reporter
 from ipl.training.checkpoint import remove_checkpoints
-from ipl.training.fit import features_for, fit
+from ipl.training.fit import fit
 from ipl.training.result import FitResult, identity_of
 from ipl.words.pool import Pool
 from ipl.words.selection import Selection
@@ -325,7 +325,7 @@ class PromptClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self.reporter.warn(note)
         if not images.items:
             raise DataError(f"{dataset.display_name} has no readable image to score.")
-        guesses = self.log_probabilities(features_for(self.learner_, images, store)).argmax(1)
+        guesses = self.log_probabilities(self.learner_.features_of(images, store)).argmax(1)
         return float((guesses == columns[images.labels]).double().mean())
 
     def columns(self, names: Sequence[str], source: str) -> Tensor:

@@ -14,8 +14,9 @@ from ipl.config import FitConfig
 from ipl.datasets.dataset import Item
 from ipl.learners.hyperparameters import Hyperparameters
 from ipl.support.errors import DataError
-from ipl.training.fit import Trained, Trainer, new_learner, word_counts
+from ipl.training.fit import word_counts
 from ipl.training.result import Trial
+from ipl.training.trainer import Trained, Trainer, new_learner
 from ipl.training.views import BankedViews
 
 WORDS = ("one", "two", "three", "four", "five")

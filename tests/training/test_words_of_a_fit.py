@@ -17,9 +17,10 @@ from ipl.config import FitConfig
 from ipl.datasets.dataset import Dataset, Item
 from ipl.support.cache import Cache
 from ipl.support.progress import Reporter
-from ipl.training.fit import fit, new_learner
+from ipl.training.fit import fit
 from ipl.training.history import EpochRecord
 from ipl.training.result import FitResult
+from ipl.training.trainer import new_learner
 from ipl.words.pool import Pool
 from ipl.words.scorer import SentenceScorer
 from ipl.words.selection import Selection

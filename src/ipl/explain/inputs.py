@@ -24,7 +24,6 @@ from ipl.support.errors import DataError
 from ipl.support.progress import SILENT, Reporter
 from ipl.training.chosen_images import choose_images, find_shots
 from ipl.training.comparison import Comparison
-from ipl.training.fit import features_for
 from ipl.training.result import FitResult
 from ipl.words.lexicon import Tokenizer
 from ipl.words.pool import PARTS, Pool
@@ -171,7 +170,7 @@ def find_images(
             f"{data} has no readable image that {run.folder.name} was not trained on. "
             "Without --data, what is saved with the run is shown."
         )
-    features = features_for(run.learner, test)
+    features = run.learner.features_of(test)
     return RunImages(
         source=str(data),
         shots=shots,

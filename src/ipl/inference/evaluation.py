@@ -30,7 +30,6 @@ from ipl.support.errors import DataError
 from ipl.support.progress import SILENT, Reporter
 from ipl.training.chosen_images import choose_images
 from ipl.training.comparison import Comparison, compare_with_baselines
-from ipl.training.fit import features_for
 
 THRESHOLDS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 MACRO = ("precision", "recall", "f1")
@@ -196,7 +195,7 @@ def evaluate(
     if chosen.left_out and not chosen.items:
         raise _nothing_new(data)
     images = encode_items(chosen.items, "test", store, reporter)
-    features = features_for(learner, images)
+    features = learner.features_of(images)
     if not images.items:
         raise DataError(f"{data.display_name} has no readable image to evaluate on.")
     items = tuple(Item(item.path, columns[item.label]) for item in images.items)

@@ -12,7 +12,14 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
 
 from ipl.backbone.backbone import Backbone
-from ipl.backbone.features import CentreCrops, ImageFeatures, Source, encode_files
+from ipl.backbone.features import (
+    CentreCrops,
+    FeatureStore,
+    ImageFeatures,
+    Source,
+    encode_files,
+)
+from ipl.backbone.labelled_features import LabelledFeatures
 from ipl.backbone.tower import DeepPrompts
 from ipl.datasets.benchmarks import PHOTO
 from ipl.learners.hyperparameters import Hyperparameters
@@ -262,6 +269,16 @@ class Learner(nn.Module, ABC):
         """The features of image files, with the learner's image prompts if it has any."""
         encode = self.image_features if self.prompts_images else None
         return encode_files(self.backbone, sources, encode, crops)
+
+    def features_of(self, images: LabelledFeatures, store: FeatureStore | None = None) -> Tensor:
+        """The features (items, dim) of images as this learner encodes them.
+
+        Images whose centre crops the store has kept are not opened again.
+        """
+        if not self.prompts_images:
+            return images.features
+        crops = None if store is None else store.crops
+        return self.encode_images([item.path for item in images.items], crops=crops).features
 
     def logits(self, image_features: Tensor) -> Tensor:
         """Logits (images, classes) of image features (images, dim)."""

@@ -366,20 +366,23 @@ def compare_with_baselines(
     config: FitConfig,
     others: Sequence[tuple[str, str, Tensor]] = (),
     head: tuple[LinearProbe, Tensor] | None = None,
+    probes: Sequence[LinearProbe] | None = None,
 ) -> Comparison:
     """Compare a prompt, and its head, with zero-shot and linear probes on labelled images.
 
     `predictions` are its logits or log-probabilities (images, classes) on them; `head` has those of
-    its head as well. Linear probes are trained on the shots and left out without them; `others` are
-    more baselines (name, how, predictions).
+    its head as well. Linear probes are trained on the shots, unless `probes` has the plain one and
+    the one with class names, and left out without shots; `others` are more baselines (name, how,
+    predictions).
     """
     backbone, names = learner.backbone, learner.prompts.class_names
     zero_shot = zero_shot_logits(backbone, names, held_out.features, config.class_template)
     methods = [(ZERO_SHOT, f'"{config.class_template}", nothing trained', zero_shot)]
     notes = note_known_images(backbone.name, names)
     if shots is not None:
-        own = zero_shot_logits(backbone, names, shots.features, config.class_template)
-        probes = fit_linear_probes(shots.features, shots.labels, len(names), config.seed, [own])
+        if probes is None:
+            own = zero_shot_logits(backbone, names, shots.features, config.class_template)
+            probes = fit_linear_probes(shots.features, shots.labels, len(names), config.seed, [own])
         shown = several(len(shots.items), "training image")
         how = f"logistic regression on the frozen features of {shown}"
         named = f"{how}, with {probes[1].alpha:.3g} times the zero-shot logits"

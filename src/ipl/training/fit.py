@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
 
 import torch
-from torch import Tensor
-from torch.nn.functional import cross_entropy
 
 from ipl.backbone.backbone import Backbone
 from ipl.backbone.features import FeatureStore
@@ -20,31 +16,26 @@ from ipl.backbone.labelled_features import (
     encode_items,
     hash_by_class,
 )
-from ipl.backbone.linear_probe import draw_folds
 from ipl.config import AUTO, CHOSEN, GIVEN, MOST_WORDS, RANDOM, FitConfig, given_words
 from ipl.datasets.dataset import Dataset, read_alike
 from ipl.display.formatting import several
 from ipl.learners.hyperparameters import Hyperparameters
-from ipl.learners.learner import Batch, Learner
 from ipl.learners.registry import learner_class
 from ipl.support.cache import Cache
 from ipl.support.errors import ConfigError, IplError
 from ipl.support.progress import SILENT, Reporter
-from ipl.training.checkpoint import KIND, SECONDS_KEPT, Checkpoint, training_key
+from ipl.training.checkpoint import KIND, SECONDS_KEPT
 from ipl.training.comparison import WITHOUT_WORDS, compare_with_baselines
 from ipl.training.head import fit_head
-from ipl.training.history import TrainingHistory, TrainingStarted
-from ipl.training.loop import train
-from ipl.training.result import FitResult, Trial, identity_of
+from ipl.training.result import FitResult, identity_of
 from ipl.training.schedule import ENOUGH, SEARCHED, limit_effort
-from ipl.training.views import View, make_views
+from ipl.training.trainer import Trainer, new_learner
+from ipl.training.views import make_views
 from ipl.training.words_matter import MOST_REPLACED, replace_words
 from ipl.words.lexicon import Tokenizer
 from ipl.words.pool import Pool
 from ipl.words.search import SearchSettings
 from ipl.words.template import Template
-
-FOLDS = 2  # of the prompts that the head is fitted with
 
 
 def fit(
@@ -126,14 +117,13 @@ def fit(
         notes += selection.notes if learner.words else ()  # then `about_words` says why
 
     # Head
-    head = None
+    head = probes = None
     if config.head and min(shots.labels.bincount(minlength=len(names))) == 1:
         notes += ("No head was fitted, because a class has a single training image.",)
     elif config.head:
         reporter.say("Fitting the linear head for these classes.")
-        features = features_for(learner, shots, store)
-        offset = trainer.cross_fitted_logits(learner)
-        head = fit_head(learner, features, shots.labels, offset, config.class_template, config.seed)
+        head, fitted = fit_head(trainer, learner)
+        probes = None if learner.prompts_images else fitted  # of its own features
 
     # Comparison
     held_out = encode_items(dataset.test, "held-out", store, reporter)
@@ -142,14 +132,14 @@ def fit(
         others = []
         if compare and learner.words:
             empty = trainer.train(learner.layout.slots, (), "train-without-words").learner
-            predictions = empty.log_probabilities(features_for(empty, held_out, store))
+            predictions = empty.log_probabilities(empty.features_of(held_out, store))
             others.append((WITHOUT_WORDS, empty.layout.readable(()), predictions))
-        features = features_for(learner, held_out, store)
+        features = learner.features_of(held_out, store)
         with torch.no_grad():
             predictions = learner.logits(features)
         with_head = None if head is None else (head, head.logits(features, predictions))
         comparison = compare_with_baselines(
-            learner, predictions, shots, held_out, config, others, with_head
+            learner, predictions, shots, held_out, config, others, with_head, probes
         )
         if learner.words and learner.fixed_texts and len(names) <= MOST_REPLACED:
             candidates = search.candidates(backbone)
@@ -184,134 +174,6 @@ def fit(
     )
     reporter.record_event(result)
     return result
-
-
-# -- training -------------------------------------------------------------------------------------
-
-
-class Trained(NamedTuple):
-    """A trained learner, its epochs, and how well it does on its own images."""
-
-    learner: Learner
-    history: TrainingHistory
-    trial: Trial
-
-
-@dataclass
-class Trainer:
-    """What the trainings of one fit share; with a cache, one that was interrupted resumes."""
-
-    config: FitConfig
-    backbone: Backbone
-    class_names: Sequence[str]
-    shots: LabelledFeatures
-    views: View
-    store: FeatureStore | None = None
-    cache: Cache | None = None
-    reporter: Reporter = SILENT
-    checkpoints: list[str] = field(default_factory=list)  # the keys of those in the cache
-
-    def train(self, slots: int, words: Sequence[str], name: str = "train") -> Trained:
-        """Train a new learner with so many slots, into which these words enter."""
-        config, hyperparameters = self.config, self.config.hyperparameters
-        learner = new_learner(config, self.backbone, self.class_names, slots)
-        checkpoint = None
-        if self.cache is not None:
-            key = training_key(
-                learner, words, self.shots, config.views, hyperparameters, config.seed
-            )
-            checkpoint = Checkpoint(self.cache, key)
-        self.reporter.record_event(TrainingStarted(name))
-        which = name.removeprefix("train").replace("-", " ").strip()  # such as "fold 1"
-        history = train(
-            learner,
-            self.views,
-            len(self.shots.items),
-            words,
-            hyperparameters,
-            config.seed,
-            self.reporter,
-            checkpoint,
-            f"Training ({which})" if which else "Training",
-        )
-        if checkpoint is not None and checkpoint.is_written:
-            self.checkpoints.append(checkpoint.key)
-        with torch.no_grad():
-            features = features_for(learner, self.shots, self.store)
-            logits = learner.logits(features).cpu().double()
-        accuracy = float((logits.argmax(1) == self.shots.labels).double().mean())
-        trial = Trial(slots, accuracy, float(cross_entropy(logits, self.shots.labels)))
-        return Trained(learner, history, trial)
-
-    def cross_fitted_logits(self, learner: Learner) -> Tensor:
-        """Logits (images, classes) of the training images, from prompts not trained on them.
-
-        Those of the finished prompt would be too good: it has seen these images. The prompts of the
-        folds have its words.
-        """
-        folds = draw_folds(self.shots.labels, FOLDS, self.config.seed)
-        logits = torch.empty(len(folds), len(self.class_names))
-        for fold in range(FOLDS):
-            rows = (folds != fold).nonzero().flatten()
-            part = replace(
-                self, shots=self.shots.rows(rows.tolist()), views=PartOfViews(self.views, rows)
-            )
-            trained = part.train(learner.layout.slots, learner.words, f"train-fold-{fold + 1}")
-            others = self.shots.rows((folds == fold).nonzero().flatten().tolist())
-            with torch.no_grad():
-                features = features_for(trained.learner, others, self.store)
-                logits[folds == fold] = trained.learner.logits(features).float().cpu()
-        return logits
-
-    def train_best(
-        self, counts: Sequence[int], words: Sequence[str]
-    ) -> tuple[Trained, tuple[Trial, ...]]:
-        """Train with each number of slots; the best result, and all trials.
-
-        The best has the highest accuracy on the training images, then the lowest loss, then the
-        fewest words.
-        """
-        if len(counts) == 1:
-            trained = self.train(counts[0], words)
-            return trained, (trained.trial,)
-        results = []
-        for k in counts:
-            results.append(self.train(k, words[:k], f"train-{k}-words"))
-            trial = results[-1].trial
-            shown = f"accuracy {100 * trial.accuracy:.1f} %, loss {trial.loss:.4f}"
-            self.reporter.say(f"{several(k, 'word')}: {shown}")
-        best = max(results, key=lambda each: (each.trial.accuracy, -each.trial.loss))
-        return best, tuple(each.trial for each in results)
-
-
-class PartOfViews(View):
-    """The views of some of the images."""
-
-    def __init__(self, views: View, rows: Tensor) -> None:
-        self.views, self.images = views, rows
-
-    def batches(self, order: Iterable[tuple[int, Tensor]]) -> Generator[Batch, None, None]:
-        return self.views.batches((epoch, self.images[indices]) for epoch, indices in order)
-
-
-def new_learner(
-    config: FitConfig, backbone: Backbone, class_names: Sequence[str], words: int
-) -> Learner:
-    """The untrained learner of a config, with `words` word slots."""
-    kind, hyperparameters = learner_class(config.learner), config.hyperparameters
-    layout = kind.layout_for(words, hyperparameters.m)
-    if config.words_given is not None:
-        tokens = [backbone.tokenize(word) for word in given_words(config.words_given)]
-        layout = layout.with_slot_sizes([len(ids) for ids in tokens])
-    return kind(
-        backbone,
-        layout,
-        class_names,
-        seed=config.seed,
-        placeholder=config.placeholder,
-        depth=hyperparameters.depth,
-        class_template=config.class_template,
-    )
 
 
 # -- words ----------------------------------------------------------------------------------------
@@ -368,19 +230,6 @@ def word_counts(
 
 
 # -- images ---------------------------------------------------------------------------------------
-
-
-def features_for(
-    learner: Learner, images: LabelledFeatures, store: FeatureStore | None = None
-) -> Tensor:
-    """The features (items, dim) of images as the learner encodes them.
-
-    Images whose centre crops the store has kept are not opened again.
-    """
-    if not learner.prompts_images:
-        return images.features
-    crops = None if store is None else store.crops
-    return learner.encode_images([item.path for item in images.items], crops=crops).features
 
 
 def _training_counts(dataset: Dataset, shots: int | None) -> list[int]:
