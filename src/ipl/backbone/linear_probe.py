@@ -21,6 +21,9 @@ MOST_FOLDS = 5
 # Of the gradient, where the objective is scaled so that its curvature is about 1.
 TOLERANCE, ROUGH_TOLERANCE = 1e-6, 1e-2
 TIE = 1e-6  # losses that differ by less are equal
+# Multiplications in a gradient below which threads wait for each other longer than they compute,
+# many times longer if other processes are busy.
+SMALL_PROBLEM = 2e8
 
 
 @dataclass(frozen=True)
@@ -94,7 +97,8 @@ def fit_linear_probes(
     most = min(MOST_FOLDS, int(labels.bincount(minlength=classes).min()))
     folds = draw_folds(labels, most, seed) if most >= 2 else None
     probes = list[LinearProbe]()
-    with threadpool_limits(1, user_api="blas"):  # SciPy's vectors are too short for threads
+    small = inputs.numel() * classes < SMALL_PROBLEM
+    with threadpool_limits(1 if small else None):
         plain = {} if folds is None else _losses_by_c(problem, folds, C_GRID)
         for offset in (None, *offsets):
             text = None if offset is None else offset.detach().to(inputs)
