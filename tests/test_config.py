@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from ipl.classifier import PromptClassifier
 from ipl.cli.config_options import config_options
-from ipl.config import FitConfig, names
+from ipl.config import FitConfig, setting_names
 from ipl.select import select_words
 from ipl.support.errors import ConfigError
 from ipl.words.gain import Objective
@@ -129,11 +129,11 @@ def test_the_command_names_what_differs_from_the_defaults() -> None:
 
 def test_classifier_and_select_words_take_every_field() -> None:
     parameters = inspect.signature(PromptClassifier).parameters
-    assert set(names()) <= set(parameters)
+    assert set(setting_names()) <= set(parameters)
     assert parameters["epochs"].default is None
     assert parameters["lambda_"].default is None
     lines = str(inspect.getdoc(PromptClassifier)).splitlines()
-    for name in names():
+    for name in setting_names():
         assert any(line.startswith(f"{name} : ") for line in lines), name
     chosen = inspect.signature(select_words).parameters
     assert {"lambda_", "shots", "device"} <= set(chosen)

@@ -20,7 +20,7 @@ from ipl.backbone.features import FeatureStore
 from ipl.backbone.labelled_features import encode_items
 from ipl.backbone.linear_probe import LinearProbe
 from ipl.backbone.loading import load_backbone
-from ipl.config import FitConfig, names, settings, takes_settings
+from ipl.config import FitConfig, fit_settings, setting_names, takes_settings
 from ipl.datasets.dataset import (
     Dataset,
     check_class_names,
@@ -59,7 +59,7 @@ Images = Sequence[str | Path | Image.Image]
 Array = np.ndarray[Any, Any]
 
 
-@takes_settings(settings())
+@takes_settings(fit_settings())
 class PromptClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """An image classifier: a frozen CLIP with a prompt learnt from a few images per class.
 
@@ -124,18 +124,17 @@ class PromptClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ) -> None:
         self.backbone, self.learner, self.words = backbone, learner, words
         self.pool, self.reporter = pool, reporter
-        for name in names():
+        for name in setting_names():
             if name not in ("backbone", "learner", "words"):
                 setattr(self, name, settings.pop(name, getattr(FitConfig, name)))
         for name in settings:
-            raise TypeError(
-                f"{type(self).__name__} has no parameter {name!r}.{did_you_mean(name, names())}"
-            )
+            hint = did_you_mean(name, setting_names())
+            raise TypeError(f"{type(self).__name__} has no parameter {name!r}.{hint}")
 
     @property
     def config(self) -> FitConfig:
         """The parameters as a FitConfig, checked."""
-        values = {name: getattr(self, name) for name in names()}
+        values = {name: getattr(self, name) for name in setting_names()}
         if isinstance(self.backbone, Backbone):
             values |= {"backbone": self.backbone.name, "precision": self.backbone.precision}
         return FitConfig(**values)

@@ -324,7 +324,7 @@ class FitConfig:
     )
 
     def __post_init__(self) -> None:
-        for setting in settings():
+        for setting in fit_settings():
             value = checked_value(setting, getattr(self, setting.name))
             object.__setattr__(self, setting.name, value)
         self._check_slots()
@@ -402,7 +402,7 @@ class FitConfig:
 
     def without_words(self) -> FitConfig:
         """The same fit without words, and without settings about them."""
-        about_words = {s.name: s.default for s in settings() if s.concerns_words}
+        about_words = {s.name: s.default for s in fit_settings() if s.concerns_words}
         return replace(self, words=0, **about_words)
 
     # -- plain values and back --------------------------------------------------------------------
@@ -420,8 +420,8 @@ class FitConfig:
         settings = {}
         for key, value in values.items():
             name = field_name(str(key))
-            if name not in names():
-                raise ConfigError(f"{key!r} is not a setting.{closest(str(key), names())}")
+            if name not in setting_names():
+                raise ConfigError(f"{key!r} is not a setting.{closest(str(key), setting_names())}")
             settings[name] = value
         return cls(**settings)
 
@@ -435,7 +435,7 @@ class FitConfig:
     def command(self, data: str) -> str:
         """The command line that repeats this fit on a dataset."""
         parts = ["ipl", "fit", data]
-        for setting in settings():
+        for setting in fit_settings():
             value = getattr(self, setting.name)
             if setting.flag and setting.changes_result and value != setting.default:
                 parts += [setting.flag] if isinstance(value, bool) else [setting.flag, str(value)]
@@ -443,7 +443,7 @@ class FitConfig:
 
 
 @cache
-def settings(*parts: str) -> tuple[Setting, ...]:
+def fit_settings(*parts: str) -> tuple[Setting, ...]:
     """The fields of FitConfig in order: all, or those about these parts of a fit."""
     hints, every = typing.get_type_hints(FitConfig), list[Setting]()
     published = {entry.name for entry in fields(Hyperparameters)}
@@ -464,15 +464,15 @@ def settings(*parts: str) -> tuple[Setting, ...]:
 
 
 @cache
-def names() -> tuple[str, ...]:
-    return tuple(setting.name for setting in settings())
+def setting_names() -> tuple[str, ...]:
+    return tuple(setting.name for setting in fit_settings())
 
 
 @cache
 def hyperparameter_names() -> tuple[str, ...]:
     """The fields whose default is the learner's published value."""
     published = {entry.name for entry in fields(Hyperparameters)}
-    return tuple(name for name in names() if name in published)
+    return tuple(name for name in setting_names() if name in published)
 
 
 def given_words(text: str) -> tuple[str, ...]:
@@ -488,7 +488,7 @@ def given_words(text: str) -> tuple[str, ...]:
 
 def field_name(key: str) -> str:
     """The field for a key of a file: `lambda` stands for `lambda_`."""
-    return f"{key}_" if f"{key}_" in names() else key
+    return f"{key}_" if f"{key}_" in setting_names() else key
 
 
 def takes_settings(settings: Iterable[Setting]) -> Callable[[T], T]:
@@ -567,4 +567,4 @@ def _typed(kinds: Sequence[type], value: Any) -> Any:
     return str(value) if str in kinds and isinstance(value, str | os.PathLike) else None
 
 
-document_settings(FitConfig, settings())
+document_settings(FitConfig, fit_settings())

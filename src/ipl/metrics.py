@@ -206,9 +206,9 @@ class ThresholdCurve:
         return self.at((float(right[best]) + lower) / 2)
 
 
-def harmonic_mean(base: float, novel: float) -> float:
-    """2bn / (b + n), and 0 if both are 0."""
-    return 2 * base * novel / (base + novel) if base + novel else 0.0
+def harmonic_mean(a: float, b: float) -> float:
+    """2ab / (a + b), and 0 if both are 0: the HM of base and novel accuracy, the F1 score."""
+    return 2 * a * b / (a + b) if a + b else 0.0
 
 
 def wilson_interval(correct: int, images: int) -> tuple[float, float]:

@@ -8,7 +8,7 @@ from ipl.backbone.backbone import Backbone
 from ipl.backbone.features import FeatureStore
 from ipl.backbone.labelled_features import draw_shots
 from ipl.backbone.loading import load_backbone
-from ipl.config import DATA, MACHINE, MODEL, WORDS, FitConfig, settings, takes_settings
+from ipl.config import DATA, MACHINE, MODEL, WORDS, FitConfig, fit_settings, takes_settings
 from ipl.datasets.readers import read_dataset
 from ipl.support.cache import Cache
 from ipl.support.errors import ConfigError
@@ -19,7 +19,7 @@ from ipl.words.pool import Pool
 from ipl.words.selection import Selection
 
 
-@takes_settings(settings(DATA, MODEL, WORDS, MACHINE))
+@takes_settings(fit_settings(DATA, MODEL, WORDS, MACHINE))
 def select_words(
     data: Any,
     words: int = 3,

@@ -147,7 +147,7 @@ def test_one_that_hangs_is_killed_and_replaced(
             second.kill()
             await second.wait()
             await own.decode(CASTLE, "a")
-            for limit in ("QUICK_SECONDS", "SECONDS"):
+            for limit in ("QUICK_SECONDS", "DECODE_SECONDS"):
                 monkeypatch.setattr(decoders, limit, 1e-9)
             assert "longer than 1e-09 s" in str(await refusal(own.decode(CASTLE, "a")))
 

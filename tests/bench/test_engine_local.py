@@ -97,7 +97,7 @@ def test_a_worker_that_is_killed_costs_its_run_and_no_other(
     assert len(result.done) == 1
     (done,) = (run for run in grid if run.id in result.done)
     there = json.loads(record_path(tmp_path, done.id).read_text())
-    here = Runner(environment).record(done).as_dict()
+    here = Runner(environment).execute(done).as_dict()
     for name in ("id", "status", "accuracy", "data", "settings", "backbone"):
         assert there[name] == here[name]  # the numbers of this process
 

@@ -125,6 +125,6 @@ def test_a_node_dies_and_every_record_is_complete_and_none_twice(
     # It was lost and done again on the other node, unless it ended just before.
     ended_there = {"what": "end", "node": cruel.node.node_id, "run": cruel.lost} in lines
     assert ended_there or starts.count(cruel.lost) == 2
-    here = Runner(environment).record(grid[1])
+    here = Runner(environment).execute(grid[1])
     there = json.loads(record_path(tmp_path / "out", grid[1].id).read_text())
     assert (there["accuracy"], there["chosen"]) == (here.accuracy, list(here.chosen))

@@ -32,7 +32,7 @@ chosen prompt accuracy history selection seconds peak_memory profile versions de
 
 def done(environment: RunEnvironment, *runs: Run) -> list[dict[str, Any]]:
     runner = Runner(environment)
-    records = [json.loads(json.dumps(runner.record(run).as_dict())) for run in runs]
+    records = [json.loads(json.dumps(runner.execute(run).as_dict())) for run in runs]
     assert [record["error"] for record in records] == [None] * len(records)
     json.dumps(records, allow_nan=False)
     return records
@@ -189,7 +189,7 @@ def test_a_run_that_cannot_be_done_fails_alone(
     for name in names:
         (own_root / "eurosat/2750" / f"{name}.png").write_bytes(b"")
     runner = Runner(RunEnvironment(str(own_root), device="cpu"))
-    failed, fine = (runner.record(run).as_dict() for run in runs(words=0, datasets="eurosat,dtd"))
+    failed, fine = (runner.execute(run).as_dict() for run in runs(words=0, datasets="eurosat,dtd"))
     assert (failed["status"], fine["status"]) == ("failed", "done")
     assert sentence in failed["error"]
     assert failed["accuracy"] == {}
@@ -198,10 +198,12 @@ def test_a_run_that_cannot_be_done_fails_alone(
 
 def test_a_backbone_or_device_that_is_not_there_is_no_runs_failure(root: Path, runs: Runs) -> None:
     with pytest.raises(BackboneError, match="There is no backbone or folder"):
-        Runner(RunEnvironment(str(root), device="cpu")).record(runs(words=0, backbone="nothing")[0])
+        Runner(RunEnvironment(str(root), device="cpu")).execute(
+            runs(words=0, backbone="nothing")[0]
+        )
     run = runs(words=0, precision="bf16")[0]
     with pytest.raises(BackboneError, match="device is 'cuda:77'"):
-        Runner(RunEnvironment(str(root), device="cuda:77")).record(run)
+        Runner(RunEnvironment(str(root), device="cuda:77")).execute(run)
 
 
 SOURCE = {"source": "pacs/photo", "arms": "words", "words": 1}
@@ -256,4 +258,4 @@ def test_a_copy_of_a_backbone_is_told_by_its_architecture_and_its_hash(
     assert backbone["architecture"].startswith(f"clip, text {pocket.text_layers} x ")
     assert backbone["weights_checked"]
     with pytest.raises(BackboneError, match="--weights-sha256"):
-        Runner(replace(environment, weights_sha256="ab" * 32)).record(run)
+        Runner(replace(environment, weights_sha256="ab" * 32)).execute(run)

@@ -6,7 +6,7 @@ import copy
 import shlex
 from dataclasses import replace
 
-from ipl.config import FitConfig, settings
+from ipl.config import FitConfig, fit_settings
 from ipl.explain.inputs import LoadedRun, ReportData
 from ipl.explain.provenance import provenance_section
 from tests.helpers.saved_runs import make_result
@@ -23,7 +23,7 @@ def test_every_setting_that_is_no_default_is_named(loaded: LoadedRun) -> None:
     section = provenance_section(ReportData(replace(loaded, classifier=classifier), None))
     options = shlex.split(section.values["command"])
     assert options[:3] == ["ipl", "fit", "DATA"]
-    for setting in settings():
+    for setting in fit_settings():
         value = getattr(config, setting.name)
         named = setting.changes_result and value != setting.default
         assert (setting.flag in options) == named

@@ -42,7 +42,7 @@ FORMATS = tuple(name for name in image_formats() if name != "PPM")  # that peopl
 COMMAND = "from ipl.apps.decoders import main; main()"
 QUICK = 2 * min(4, cores())  # decoders; one client has half of them
 SLOW = 2
-SECONDS = 5.0  # to decode an image; the process that takes longer is killed
+DECODE_SECONDS = 5.0  # to decode an image; the process that takes longer is killed
 QUICK_SECONDS = 0.5  # until an image counts as slow
 LARGE = 4_000_000  # pixels; decoding more takes longer than a tenth of a second
 PIXEL_BYTES = 16  # that a pixel takes at most while it is decoded (measured: WebP)
@@ -119,9 +119,9 @@ class Decoders:
             pixels = await self._run(data, QUICK_SECONDS, large=False)
         if pixels is None:
             async with self._slow.take(client, len(data)):
-                pixels = await self._run(data, SECONDS, large=True)
+                pixels = await self._run(data, DECODE_SECONDS, large=True)
         if pixels is None:
-            raise Refusal(413, f"image: it took longer than {SECONDS:g} s to decode.")
+            raise Refusal(413, f"image: it took longer than {DECODE_SECONDS:g} s to decode.")
         return np.frombuffer(pixels, np.uint8).reshape(self.crop, self.crop, 3)
 
     async def start(self) -> None:
@@ -221,7 +221,7 @@ def main() -> None:
     while line := requests.readline():
         size, large = map(int, line.split())
         data = requests.read(size)
-        alarm(ceil(SECONDS) + 1)  # should the service be killed meanwhile
+        alarm(ceil(DECODE_SECONDS) + 1)  # should the service be killed meanwhile
         try:
             if not large and prod(check_image(data, "image", most, FORMATS)) > LARGE:
                 answer(200)

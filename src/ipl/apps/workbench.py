@@ -31,7 +31,7 @@ from ipl.backbone.backbone import Backbone
 from ipl.backbone.families import suggest_backbone
 from ipl.backbone.loading import load_backbone
 from ipl.classifier import PromptClassifier
-from ipl.config import AUTO, MOST_WORDS, PAPER, FitConfig, Setting, settings
+from ipl.config import AUTO, MOST_WORDS, PAPER, FitConfig, Setting, fit_settings
 from ipl.datasets.dataset import Dataset
 from ipl.datasets.images import is_litter, thumbnail
 from ipl.datasets.readers import MAC_ARCHIVE, read_dataset
@@ -383,7 +383,7 @@ def theme() -> Any:
 
 def build_page(workbench: Workbench) -> Any:
     """The page, whose buttons call the workbench."""
-    by_name = {setting.name: setting for setting in settings()}
+    by_name = {setting.name: setting for setting in fit_settings()}
     with gr.Blocks(analytics_enabled=False, title="ipl workbench", fill_width=True) as page:
         gr.Markdown(
             "# ipl workbench\nTeach a frozen CLIP your classes of images, with a prompt that you "

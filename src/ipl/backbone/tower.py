@@ -26,7 +26,8 @@ from ipl.backbone.ops import Endings, Prefix, attend
 QUICK = 1.702  # QuickGELU's factor
 
 # Called before each layer with its index and the rows (groups, rows, width); returns the rows to
-# continue with. This is where deep prompts enter.
+# continue with. This is where deep prompts enter; the vectors of the first layer are in the rows
+# already (`BoundPrompts.with_soft_vectors`).
 LayerHook = Callable[[int, Tensor], Tensor]
 
 

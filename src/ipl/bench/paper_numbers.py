@@ -17,6 +17,7 @@ from statistics import mean
 from typing import Any
 
 from ipl.datasets.benchmarks import BENCHMARKS
+from ipl.metrics import harmonic_mean
 
 BACKBONE = "openai/clip-vit-base-patch16"
 SHOTS = 16
@@ -164,7 +165,7 @@ def _row(line: Mapping[str, str]) -> Row:
 
 def _with_hm(base: str, novel: str, printed: str) -> Values:
     b, n = float(base), float(novel)
-    return {"base": b, "novel": n, "hm": _printed_or(2 * b * n / (b + n), printed)}
+    return {"base": b, "novel": n, "hm": _printed_or(harmonic_mean(b, n), printed)}
 
 
 def _with_average(

@@ -36,15 +36,15 @@ from ipl.config import (
     Setting,
     checked_value,
     field_name,
+    fit_settings,
     given_words,
-    settings,
 )
 from ipl.datasets.benchmarks import teacher_template_of
 from ipl.learners.registry import learner_class
 from ipl.support.errors import ConfigError, brief, closest
 from ipl.support.files import read_text
 
-_SETTINGS = {setting.name: setting for setting in settings()}
+_SETTINGS = {setting.name: setting for setting in fit_settings()}
 # The settings that a plan has several values of.
 LISTS = {
     "learners": _SETTINGS["learner"],
@@ -322,7 +322,7 @@ def _run_config(plan: Plan, dataset: str, learner: str, own: Mapping[str, Any]) 
 def _untrained_config(plan: Plan, shots: int, seed: int, words: int | str) -> FitConfig:
     """A config with what an arm without a learner depends on."""
     parts = (DATA, MODEL, WORDS) if words else (DATA, MODEL)
-    values = {s.name: getattr(plan.config, s.name) for s in settings() if s.part in parts}
+    values = {s.name: getattr(plan.config, s.name) for s in fit_settings() if s.part in parts}
     # An interval of 1 leaves room for any number of words; nothing is trained.
     fixed = {"learner": "coop", "words": words, "shots": shots, "seed": seed, "interval": 1}
     return FitConfig(**{**values, **fixed})

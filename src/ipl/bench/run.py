@@ -20,7 +20,7 @@ from ipl.config import (
     RANDOM,
     WORDS,
     FitConfig,
-    settings,
+    fit_settings,
 )
 from ipl.datasets.benchmarks import template_of
 from ipl.learners.hyperparameters import Hyperparameters
@@ -146,12 +146,12 @@ def settings_in_force(arm: str, words: int | str) -> frozenset[str]:
     """The settings in a record that the result of a run of this arm depends on."""
     if arm in (ZERO_SHOT, LINEAR_PROBE):
         return frozenset()
-    fit = {setting.name for setting in settings() if setting.changes_result}
+    fit = {setting.name for setting in fit_settings() if setting.changes_result}
     names = (fit - RECORDED_APART) | {POOL} | {entry.name for entry in fields(Hyperparameters)}
     if arm == WORDS_ONLY:
         names &= settings_about_search()
     elif arm == PLAIN:
-        names -= {POOL, *(setting.name for setting in settings() if setting.concerns_words)}
+        names -= {POOL, *(setting.name for setting in fit_settings() if setting.concerns_words)}
     elif not depends_on_search(arm, words):
         names -= settings_about_search()
     return frozenset(names)
@@ -160,7 +160,7 @@ def settings_in_force(arm: str, words: int | str) -> frozenset[str]:
 @cache
 def settings_about_search() -> frozenset[str]:
     """The settings in a record that decide which words a search chooses."""
-    return frozenset([POOL, *(setting.name for setting in settings(WORDS))])
+    return frozenset([POOL, *(setting.name for setting in fit_settings(WORDS))])
 
 
 def titles_of(runs: Sequence[Run]) -> dict[str, str]:

@@ -91,8 +91,8 @@ class Runner:
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
 
-    def record(self, run: Run) -> RunRecord:
-        """The record of a run, which contains the error of one that failed.
+    def execute(self, run: Run) -> RunRecord:
+        """Execute a run; its record, which `run_grid` writes, has the error of one that failed.
 
         A missing backbone or device is no fault of the run: BackboneError.
         """

@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from ipl.config import GROUPS, RARE, Setting, settings
+from ipl.config import GROUPS, RARE, Setting, fit_settings
 
 
 def config_options(
@@ -21,7 +21,7 @@ def config_options(
     options by field name. With `unset`, an option that is not given is left out of it, so that a
     recipe decides.
     """
-    options = [s for s in (settings() if chosen is None else chosen) if s.flag is not None]
+    options = [s for s in (fit_settings() if chosen is None else chosen) if s.flag is not None]
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         signature = inspect.signature(command, eval_str=True)

@@ -1,4 +1,7 @@
-"""`ipl fit DATA`: learn a prompt from images and save it."""
+"""`ipl fit DATA`: learn a prompt from images and save it.
+
+Most of its options are the fields of `FitConfig`; those below belong to the command alone.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +23,7 @@ from ipl.classifier import PromptClassifier
 from ipl.cli import shared_options as common
 from ipl.cli.config_options import config_options
 from ipl.cli.output import command_line, console, echo, on_interrupt, print_json
-from ipl.config import FitConfig, checked_value
-from ipl.config import settings as config_settings
+from ipl.config import FitConfig, checked_value, fit_settings
 from ipl.datasets.fewshot import hold_out
 from ipl.datasets.inspection import inspect_dataset
 from ipl.datasets.readers import read_dataset
@@ -143,7 +145,7 @@ def fit(
 
 def read_seeds(text: str) -> tuple[int, ...]:
     """The seeds in a text with commas between them, each once; at least two."""
-    (setting,) = (setting for setting in config_settings() if setting.name == "seed")
+    (setting,) = (setting for setting in fit_settings() if setting.name == "seed")
     seeds = tuple(dict.fromkeys(checked_value(setting, part.strip()) for part in text.split(",")))
     if len(seeds) < 2:
         raise ConfigError(

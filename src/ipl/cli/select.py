@@ -12,7 +12,7 @@ from ipl.backbone.loading import load_tokenizer
 from ipl.cli import shared_options as common
 from ipl.cli.config_options import config_options
 from ipl.cli.output import console, echo, on_interrupt, print_json
-from ipl.config import TRAINING, FitConfig, settings
+from ipl.config import TRAINING, FitConfig, fit_settings
 from ipl.datasets.readers import read_dataset
 from ipl.select import select_words
 from ipl.support.progress import Reporter
@@ -21,7 +21,7 @@ from ipl.words.explain_word import explain_word
 from ipl.words.selection import selection_report
 
 
-@config_options(s for s in settings() if s.part != TRAINING and s.name != "words")
+@config_options(s for s in fit_settings() if s.part != TRAINING and s.name != "words")
 def select(
     settings: dict[str, Any],
     data: Path | None = common.OPTIONAL_DATA,

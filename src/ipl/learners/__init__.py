@@ -1,7 +1,7 @@
 """Prompt learners: one file each, registered by name.
 
 A learner of your own derives from `Learner`, passes `check_learner` and is made known with
-`register`.
+`register`. One that comes with ipl is imported here.
 """
 
 from ipl.learners.cocoop import CoCoOp

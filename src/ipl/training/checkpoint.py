@@ -1,4 +1,4 @@
-"""Checkpoint: the state of a training after an epoch, from which it resumes.
+"""Checkpoint: the state of a training after an epoch, from which `loop.train` resumes.
 
 It stays in the cache until the result is saved, so that nothing after the last epoch, such as a
 full disk, can lose the training. Of a result that is never saved it stays for `SECONDS_KEPT`.
@@ -28,7 +28,13 @@ from ipl.training.history import TrainingHistory
 SECONDS_BETWEEN_WRITES = 20.0
 SECONDS_KEPT = 30 * 24 * 3600.0
 KIND = "trainings"
-ROOMS = ("backbone", "prompts", "learners", "training")  # whose code a training depends on
+FOLDERS = (
+    "backbone",
+    "kernels",
+    "prompts",
+    "learners",
+    "training",
+)  # whose code a training depends on
 
 
 @dataclass(frozen=True)
@@ -127,7 +133,7 @@ def _code_sha256(kind: type[Learner]) -> str:
 @cached
 def _package_code() -> str:
     package = Path(__file__).parents[1]
-    files = sorted(path for room in ROOMS for path in (package / room).glob("*.py"))
+    files = sorted(path for name in FOLDERS for path in (package / name).glob("*.py"))
     return "".join(path.read_text(encoding="utf-8") for path in files)
 
 

@@ -48,20 +48,20 @@ def train(
     optimiser = new_optimiser(learner, hyperparameters.lr)
     average = Average(learner, hyperparameters)
     order = torch.Generator().manual_seed(seed)
-    epochs: list[EpochRecord] = []
-    spent = 0.0
+    past = TrainingHistory((), 0.0)
     if checkpoint is not None and (state := checkpoint.read()) is not None:
+        past = state.history
         restore_tensors(state.tensors, learner, optimiser, average)
-        epochs, spent = list(state.history.epochs), state.history.seconds
-        for epoch in range(len(epochs)):  # repeat their random draws and their words
+        for record in past.epochs:  # repeat their random draws and their words
             next(batches(count, hyperparameters.batch, order))
-            if epoch in arrivals:
-                learner.place_word(arrivals[epoch])
-        reporter.say(f"Resuming after epoch {len(epochs)} of {hyperparameters.epochs}.")
-        for record in epochs:
+            if record.word is not None:
+                learner.place_word(record.word)
+        reporter.say(f"Resuming after epoch {len(past.epochs)} of {hyperparameters.epochs}.")
+        for record in past.epochs:
             reporter.record_event(record)
+    epochs = list(past.epochs)
     steps = steps_per_epoch(count, hyperparameters.batch)
-    started = time.perf_counter() - spent
+    started = time.perf_counter() - past.seconds
     step: TrainingStep | None = None
     upcoming = views.batches(
         (epoch, indices)

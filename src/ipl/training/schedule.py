@@ -1,4 +1,4 @@
-"""What a training has: epochs and views, the learning rate of an epoch, its number of images."""
+"""How long a training is, its learning rate, and how many of the images it takes."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class LocalEngine:
         )
         while (run := queue.take(run)) is not None:
             report(run, "")
-            yield run, runner.record(run)
+            yield run, runner.execute(run)
 
     def _in_workers(self, queue: RunQueue, report: ReportProgress) -> Finished:
         gpus = visible_gpus(self.environment.device)
@@ -162,7 +162,7 @@ def _serve(pipe: Connection, environment: RunEnvironment, threads: int) -> None:
     while True:
         run: Run = pipe.recv()
         try:
-            pipe.send(runner.record(run))
+            pipe.send(runner.execute(run))
         except IplError as error:  # a missing backbone, device or learner: no run can be done
             pipe.send(error)
 

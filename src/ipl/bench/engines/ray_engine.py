@@ -121,4 +121,4 @@ def _record(run: Run, environment: RunEnvironment) -> RunRecord:
     global _runner
     if _runner is None or _runner.environment != environment:
         _runner = Runner(environment)
-    return _runner.record(run)
+    return _runner.execute(run)
