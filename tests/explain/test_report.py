@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,9 +16,16 @@ from ipl.classifier import PromptClassifier
 from ipl.datasets.dataset import Dataset
 from ipl.display.document import Document
 from ipl.display.page import as_html
-from ipl.explain.report import SECTIONS, make_report, report_values
+from ipl.explain.report import SECTIONS, make_report, report_values, with_saved
 from ipl.saving.format import read_run
-from ipl.training.comparison import HEAD, LINEAR_PROBE, PROMPT, ZERO_SHOT
+from ipl.training.comparison import (
+    HEAD,
+    LINEAR_PROBE,
+    PROMPT,
+    WITHOUT_WORDS,
+    ZERO_SHOT,
+    Method,
+)
 from tests.helpers.page_check import check_page
 
 MakeRun = Callable[..., Path]
@@ -91,3 +99,22 @@ def test_without_data_it_shows_what_is_saved_and_says_what_is_missing(
     told = as_html(document)
     assert "--data" in told
     assert "--words-file" in told
+
+
+def test_the_prompt_without_words_of_the_fit_is_shown_for_the_same_images_only(
+    make_run: MakeRun,
+) -> None:
+    comparison = read_run(make_run("coop", 2)).comparison
+    assert comparison is not None
+    method = Method(WITHOUT_WORDS, "empty", comparison.prompt.correct, 2, 2)
+    saved = comparison.with_method(method)
+    assert with_saved(comparison, saved).of(WITHOUT_WORDS) == method
+    assert with_saved(comparison, comparison) == comparison
+    fewer = tuple(max(0, count - 1) for count in comparison.prompt.correct)
+    change = sum(fewer) - sum(comparison.prompt.correct)
+    worse = {
+        WITHOUT_WORDS: replace(method, lost=method.lost - change),
+        PROMPT: replace(saved.prompt, correct=fewer, gained=saved.prompt.gained - change),
+    }
+    other = replace(saved, methods=tuple(worse.get(m.name, m) for m in saved.methods))
+    assert with_saved(comparison, other) == comparison

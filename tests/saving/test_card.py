@@ -32,7 +32,10 @@ def test_it_says_what_the_run_is(card: Call) -> None:
     text = card()
     assert "# A learnt prompt for scenes\n" in text
     assert "> `[V V] *stone* [V V] {cls}.`\n" in text
-    assert "| stone | 0.5000 | 1.5000 |" in text
+    selection = make_result().selection
+    assert selection is not None
+    (step,) = selection.steps
+    assert f"| stone | {step.gain:.4f} | {step.loss:.4f} |" in text
     assert "75.0 % on the training images" in text
     assert "50.0 % on 8 held-out images" in text
     assert "20 training images of 2 classes" in text

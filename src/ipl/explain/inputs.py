@@ -161,6 +161,9 @@ def find_images(
     else:
         other = "This is not the data that the prompt was trained on, or it has changed since"
         notes += (f"{other}: the images looked at are {chosen.images_from}.",)
+    labels = {item.label for item in chosen.items}
+    if absent := [name for label, name in enumerate(run.classes) if label not in labels]:
+        notes += (f"No such image is of {first_few(absent)}; these classes compete all the same.",)
     items = list(chosen.items)
     if limit is not None and len(items) > limit:
         items = [items[i] for i in sorted(random.Random(0).sample(range(len(items)), limit))]

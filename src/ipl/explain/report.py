@@ -9,6 +9,7 @@ from typing import Any
 
 from ipl._version import __version__
 from ipl.backbone.backbone import Backbone
+from ipl.backbone.families import suggest_backbone
 from ipl.datasets.dataset import Item
 from ipl.datasets.images import short_name
 from ipl.display.document import Document, Paragraph, Section
@@ -31,6 +32,7 @@ from ipl.training.comparison import (
     NAMES,
     NO_IMAGES,
     WITHOUT_WORDS,
+    Comparison,
     compare_with_baselines,
 )
 from ipl.training.words_matter import words_statement
@@ -119,6 +121,7 @@ def make_report(
             *run.notes,
             *(found.notes if found else ()),
             *(comparison.notes if comparison else ()),
+            *filter(None, [suggest_backbone(result.backbone["name"])]),
         ),
         sections=tuple(section for section in made if section is not None),
         foot=FOOT,
@@ -150,12 +153,26 @@ def _measure(path: Path, data: ReportData) -> ReportData:
         *(run.learner, images.prompt, images.shots, images.test, run.result.config),
         head=None if run.result.head is None else (run.result.head, images.learnt),
     )
+    if images.shots is not None and data.comparison is not None:
+        comparison = with_saved(comparison, data.comparison)
     return replace(
         data,
         comparison=comparison,
         images=images,
         effects=word_effects(run, images, reporter),
     )
+
+
+def with_saved(comparison: Comparison, saved: Comparison) -> Comparison:
+    """The comparison with the prompt without words that the fit trained, if it did.
+
+    Its counts are for these images only if the prompt's own counts are the same as at the fit.
+    """
+    method = saved.of(WITHOUT_WORDS)
+    same_prompt = saved.prompt.correct == comparison.prompt.correct
+    if method is None or not same_prompt or saved.images != comparison.images:
+        return comparison
+    return comparison.with_method(method)
 
 
 def _missing_section(data: ReportData) -> Section | None:
@@ -208,15 +225,14 @@ def _answers(data: ReportData) -> dict[str, str]:
 
 def words_matter(data: ReportData) -> str:
     """Whether the words matter, from what was measured now, else when it was trained."""
-    run = data.run
-    if not run.words or data.effects is None:
-        return run.result.about_words
-    without = None
-    for comparison in (data.comparison, run.result.comparison):
-        if comparison is not None and without is None:
-            method = comparison.of(WITHOUT_WORDS)
-            without = None if method is None else comparison.difference(method)
-    return words_statement(data.effects.together.change, without)
+    result, comparison, saved = data.run.result, data.comparison, data.run.result.comparison
+    if not result.words or data.effects is None or comparison is None:
+        return result.about_words
+    without = comparison.of(WITHOUT_WORDS)
+    if without is None and saved is not None and saved.of(WITHOUT_WORDS) is not None:
+        return f"When it was trained, on other images: {result.about_words}"
+    difference = None if without is None else comparison.difference(without)
+    return words_statement(data.effects.together.change, difference)
 
 
 # -- plain values ---------------------------------------------------------------------------------

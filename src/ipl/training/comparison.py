@@ -7,7 +7,7 @@ show it. Only counts are kept; accuracies, intervals and the verdict follow from
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from operator import le
 from typing import Any
 
@@ -190,6 +190,11 @@ class Comparison:
     def difference(self, method: Method) -> PairedDifference:
         """The accuracy of what was learnt minus that of a method."""
         return paired_difference(method.gained, method.lost, self.total)
+
+    def with_method(self, method: Method) -> Comparison:
+        """A copy with one more baseline, before the prompt."""
+        index = self.methods.index(self.prompt)
+        return replace(self, methods=(*self.methods[:index], method, *self.methods[index:]))
 
     # -- in words and tables --------------------------------------------------------------------
 
