@@ -23,10 +23,10 @@ from functools import cache, cached_property
 from typing import Any, TypeVar
 
 from ipl.datasets.benchmarks import PHOTO
-from ipl.datasets.fewshot import check_draw
 from ipl.learners.hyperparameters import Hyperparameters
 from ipl.learners.learner import check_class_template
 from ipl.learners.registry import learner_class
+from ipl.prompts.bound_prompts import PLACEHOLDERS
 from ipl.support.errors import ConfigError, brief, closest
 from ipl.words.gain import UTILITIES, Objective
 from ipl.words.pool import PARTS
@@ -250,7 +250,7 @@ class FitConfig:
         "token",
         'An empty slot holds token ("0") or zero.',
         TRAINING,
-        choices=("token", "zero"),
+        choices=PLACEHOLDERS,
         group=RARE,
     )
     words_given: str | None = _option(
@@ -353,7 +353,6 @@ class FitConfig:
 
     def _check_together(self) -> None:
         """Values may be allowed each on its own, but not together."""
-        check_draw(self.shots, self.seed)
         check_class_template(self.class_template)
         Template(self.template)
         kind = learner_class(self.learner)

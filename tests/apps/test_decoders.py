@@ -202,6 +202,14 @@ def test_memory_is_limited(pocket: Backbone, monkeypatch: pytest.MonkeyPatch) ->
     asyncio.run(check(413))
 
 
+def test_a_limit_larger_than_the_system_counts_is_none(pocket: Backbone) -> None:
+    async def check() -> None:
+        async with running(pocket, max_pixels=10**20) as own:
+            await own.decode(CASTLE, "a")
+
+    asyncio.run(check())
+
+
 def test_no_process_outlives_the_service(pocket: Backbone) -> None:
     async def check() -> list[int]:
         async with running(pocket) as own:

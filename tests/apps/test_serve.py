@@ -337,6 +337,15 @@ def test_other_machines_may_use_addresses_and_the_name_of_this_one(local: bool) 
         assert is_allowed_host(name, hosts) is not local
 
 
+@pytest.mark.parametrize(
+    "limits",
+    [{"max_bytes": 0}, {"max_pixels": -1}, {"max_pixels": 300_000_000}, {"concurrency": 0}],
+)
+def test_a_limit_that_is_not_allowed_is_named(limits: dict[str, int]) -> None:
+    with pytest.raises(ConfigError, match=f"{next(iter(limits))} is .*; it must be"):
+        Limits(**limits)
+
+
 @pytest.mark.parametrize("host", ["", "999.1.1.1", "no.such.host.invalid", "a" * 300, "\0"])
 def test_a_host_that_is_none_is_said(host: str) -> None:
     with pytest.raises(ConfigError, match="Cannot listen on port 0 of"):

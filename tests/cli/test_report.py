@@ -37,6 +37,8 @@ def test_a_page_beside_the_run(ipl: Ipl, run: Path, home: Path, words_file: Path
     assert "already exists" in ipl("report", "run", *CPU).error
     assert ipl("report", "run", "--overwrite", *CPU).code == 0
     assert "What this report does not have" in (home / "run-report.html").read_text()
+    assert ipl("report", "run", "--out", "other.HTM", *CPU).code == 0
+    check_page((home / "other.HTM").read_text())
 
 
 def test_other_formats_and_the_command_that_repeats_it(
@@ -52,8 +54,8 @@ def test_other_formats_and_the_command_that_repeats_it(
     assert again.code == 0, again.err
     file = "prompt.safetensors"
     assert (home / "again" / file).read_bytes() == (run / file).read_bytes()
-    assert ipl("report", "run", "--out", "r.json", *options).code == 0
-    assert json.loads((home / "r.json").read_text())["words"] == values["words"]
+    assert ipl("report", "run", "--out", "r.JSON", *options).code == 0
+    assert json.loads((home / "r.JSON").read_text())["words"] == values["words"]
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,8 @@ def test_other_classes(ipl: Call, saved_run: Path, served: list[Any]) -> None:
 def test_what_is_wrong_is_said(ipl: Call, saved_run: Path, home: Path, served: list[Any]) -> None:
     assert "nowhere" in ipl("serve", home / "nowhere").error
     assert "--max-pixels" in ipl("serve", saved_run, "--max-pixels", 0).error
+    told = ipl("serve", saved_run, "--port", 0, "--max-pixels", 300_000_000)
+    assert (told.code, "max_pixels is 300,000,000; it must be" in told.error) == (2, True)
     assert "No such file" in ipl("serve", saved_run, "--token-file", "no").error
     os.mkfifo(home / "pipe")
     for option in ("--token-file", "--classes"):
@@ -82,7 +84,9 @@ def test_what_is_wrong_is_said(ipl: Call, saved_run: Path, home: Path, served: l
     with closing(listen("127.0.0.1", 0)) as taken:
         taken.listen()
         port = taken.getsockname()[1]
-        assert f"port {port} of '127.0.0.1'" in ipl("serve", saved_run, "--port", port).error
+        message = ipl("serve", saved_run, "--port", port).error
+        assert f"port {port} of '127.0.0.1'" in message
+        assert "--port 0 takes a free one" in message
     assert served == []
 
 

@@ -53,6 +53,12 @@ def test_the_published_sample(shots: int, seed: int) -> None:
     assert list(sample_shots(items, shots, seed)) == _published(items, shots, seed)
 
 
+@pytest.mark.parametrize("shots", [0, -1])
+def test_a_sample_has_a_shot_or_more(shots: int) -> None:
+    with pytest.raises(ConfigError, match=f"shots is {shots}; it must be 1 or more"):
+        sample_shots(_split(1), shots, 1)
+
+
 @pytest.mark.parametrize(("classes", "base"), [(4, 2), (5, 3)])
 def test_halves(classes: int, base: int) -> None:
     names = tuple(f"class {number}" for number in range(classes))

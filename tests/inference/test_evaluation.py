@@ -102,7 +102,9 @@ def test_images_of_one_class_compete_with_all_classes(
     assert found.accuracy == evaluation.classes[2].recall
     assert found.counts[2].tolist() == evaluation.counts[2].tolist()
     assert found.comparison.images == (0, 0, 4, 0)
-    assert found.notes == evaluation.notes  # nothing about a single class
+    *notes, one_class = found.notes
+    assert tuple(notes) == evaluation.notes
+    assert f"All images are of the class {name!r}" in one_class
 
 
 def test_an_unknown_class_is_refused(classifier: PromptClassifier, scenes: Dataset) -> None:

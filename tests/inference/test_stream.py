@@ -12,6 +12,7 @@ from PIL import Image
 from ipl import Backbone, Dataset, Pool, PromptClassifier
 from ipl.inference import predict_stream
 from ipl.inference.image_encoder import ImageEncoder
+from ipl.support.errors import ConfigError
 from tests.helpers.scenes import open_scene
 
 
@@ -78,3 +79,14 @@ def test_a_batch_is_divided_among_threads_and_put_together_again(
 def test_the_threshold_leaves_classes_out(classifier: PromptClassifier) -> None:
     ((prediction,),) = predict_stream(classifier, [open_scene("lake", 1)], threshold=1.0)
     assert prediction.classes == ()
+
+
+@pytest.mark.parametrize(
+    "options", [{"top": 0}, {"top": -1}, {"threshold": 50}, {"threshold": float("nan")}]
+)
+def test_what_is_not_allowed_is_named(
+    classifier: PromptClassifier, options: dict[str, Any]
+) -> None:
+    ((name, value),) = options.items()
+    with pytest.raises(ConfigError, match=f"{name} is {value}; it must be"):
+        next(predict_stream(classifier, [open_scene("lake", 1)], **options))

@@ -43,6 +43,8 @@ def test_every_row_of_an_empty_slot_holds_the_placeholder(pocket: Backbone) -> N
         bound = bind(layout, pocket, NAMES, placeholder)
         held = bound.rows[[2, 3, 5]]
         assert torch.equal(held, expected.expand_as(held))
+    with pytest.raises(ConfigError, match="placeholder is 'q'; it must be token or zero"):
+        bind(layout, pocket, NAMES, "q")
 
 
 def test_class_names_may_stand_first(pocket: Backbone) -> None:

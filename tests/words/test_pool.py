@@ -44,7 +44,8 @@ def test_visible_words_are_things_and_colours_but_no_class_names() -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [(), ["dog"], ("dog", "cat"), ("dog", "dog"), ("Dog",), ("",), (" dog",)]
+    "words",
+    [(), None, ["dog"], (1, 2), ("dog", "cat"), ("dog", "dog"), ("Dog",), ("",), (" dog",)],
 )
 def test_bad_words_are_refused(words: Any) -> None:
     with pytest.raises(ConfigError, match=r"Pool\.words"):

@@ -246,8 +246,11 @@ def decode(data: bytes, max_pixels: int, preprocessing: Preprocessing) -> Array:
 
 
 def _limit_memory(size: int) -> None:
-    """Limits what this process may take beyond what it has now, on Linux."""
-    with suppress(ImportError, OSError, ValueError):
+    """Limits what this process may take beyond what it has now, on Linux.
+
+    There is no limit if it is larger than the system can count.
+    """
+    with suppress(ImportError, OSError, ValueError, OverflowError):
         import resource
 
         pages = int(Path("/proc/self/statm").read_text().split()[5])  # of data and stack

@@ -11,7 +11,8 @@ import time
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from errno import EADDRINUSE
 from functools import lru_cache
 from importlib.resources import files
 from ipaddress import ip_address
@@ -25,6 +26,7 @@ import torch
 import uvicorn
 from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
+from PIL import Image
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.datastructures import Headers, UploadFile
@@ -73,11 +75,19 @@ PROTECTION = {
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds on one request and on all together."""
+    """Bounds on one request and on all together; ConfigError if one is not allowed."""
 
     max_bytes: int = 10_000_000  # of a request's body
     max_pixels: int = 25_000_000  # of an image as it is decoded
     concurrency: int = 128  # requests that are read or answered at a time
+
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            if value < 1:
+                raise ConfigError(f"{name} is {value}; it must be 1 or more.")
+        most = Image.MAX_IMAGE_PIXELS  # with more, Pillow warns of decompression bombs
+        if most is not None and self.max_pixels > most:
+            raise ConfigError(f"max_pixels is {self.max_pixels:,}; it must be {most:,} or less.")
 
 
 class RankedClass(TypedDict):
@@ -514,7 +524,8 @@ def listen(host: str, port: int) -> socket.socket:
         bound.bind(address)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise ConfigError(f"Cannot listen on port {port} of {host!r}: {reason}.") from None
+        hint = " --port 0 takes a free one." if getattr(error, "errno", 0) == EADDRINUSE else ""
+        raise ConfigError(f"Cannot listen on port {port} of {host!r}: {reason}.{hint}") from None
     return bound
 
 

@@ -34,7 +34,7 @@ def report(
         None,
         "--out",
         help="The file to write (default: RUN-report.html, several: ipl-comparison.html); its "
-        "ending .html or .json is the format.",
+        "ending .html, .htm or .json is the format.",
     ),
     resamples: int = typer.Option(
         5,
@@ -53,8 +53,8 @@ def report(
     """Report what a saved prompt has learnt, or compare several on one page."""
     run, several_runs = runs[0], len(runs) > 1
     target = save_to or (Path("ipl-comparison.html") if several_runs else default_target(run))
-    if target.suffix not in (".html", ".json"):
-        raise ConfigError(f"--out is {target}; its name must end in .html or .json.")
+    if target.suffix.lower() not in (".html", ".htm", ".json"):
+        raise ConfigError(f"--out is {target}; its name must end in .html, .htm or .json.")
     if not as_json:  # then nothing is written
         check_output_file(target, overwrite)
     reporter = Reporter(quiet=quiet)
@@ -96,7 +96,7 @@ def default_target(run: Path) -> Path:
 
 def write_document(target: Path, document: Document) -> None:
     """Writes a document in the format of the file's name."""
-    if target.suffix == ".json":
+    if target.suffix.lower() == ".json":
         write_json(target, report_values(document))
     else:
         write_text(target, as_html(document))

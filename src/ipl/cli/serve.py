@@ -41,6 +41,7 @@ def serve(
     from ipl.apps import serve as app
 
     reporter = Reporter(quiet=quiet)
+    limits = app.Limits(max_bytes, max_pixels, concurrency)
     token = None if token_file is None else app.read_token(token_file)
     with app.listen(host, port) as bound, on_interrupt(lambda: "nothing was served."):
         if not app.is_loopback(bound):
@@ -52,7 +53,6 @@ def serve(
         classifier = load_classifier(folder, classes, backbone, device, any_backbone)
         names = [host, str(bound.getsockname()[0]), *(allow_host or ())]
         hosts = allowed_hosts(names, app.is_loopback(bound))
-        limits = app.Limits(max_bytes, max_pixels, concurrency)
         service = app.create_app(classifier, limits, hosts, token, engine)
         bound.listen()
         address = app.address_of(bound)

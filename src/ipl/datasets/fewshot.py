@@ -15,20 +15,15 @@ from ipl.support.progress import SILENT, Reporter
 HELD_OUT = 0.2  # of each class, where the data has no test images
 
 
-def check_draw(shots: int | None, seed: int) -> None:
-    """Raises ConfigError unless there is a shot or more, and every generator accepts the seed."""
-    if shots is not None and shots < 1:
-        raise ConfigError(f"shots is {shots}; it must be 1 or more.")
-    if not 0 <= seed < 2**32:
-        raise ConfigError(f"seed is {seed}; it must be from 0 to {2**32 - 1}.")
-
-
 def sample_shots(items: Sequence[Item], shots: int, seed: int) -> tuple[Item, ...]:
     """Draw items of each label; 16 shots give the published 16-shot lists.
 
     Labels are drawn in the order of their first appearance from one random stream, so draw from
     all classes first and remove classes afterwards. Of a label that has fewer, all are taken.
+    Raises ConfigError unless there is a shot or more.
     """
+    if shots < 1:
+        raise ConfigError(f"shots is {shots}; it must be 1 or more.")
     by_label: dict[int, list[Item]] = {}
     for item in items:
         by_label.setdefault(item.label, []).append(item)

@@ -205,12 +205,13 @@ def evaluate(
         *(learner, learner.log_probabilities(features), None, images, classifier.config),
         head=None if classifier.head_ is None else (classifier.head_, predictions),
     )
+    notes = (*chosen.notes, *data.notes, *images.notes, *comparison.notes)
     return Evaluation(
         images_from=chosen.images_from,
         comparison=comparison,
         images=images,
         log_probabilities=predictions,
-        notes=(*chosen.notes, *data.notes, *images.notes, *comparison.notes),
+        notes=(*notes, *_note_one_class(comparison)),
         left_out=tuple(str(item.path) for item in chosen.left_out),
     )
 
@@ -221,6 +222,18 @@ def _nothing_new(dataset: Dataset) -> DataError:
     return DataError(
         f"All images of {dataset.display_name} were used in training{where}; give other images, or "
         "evaluate on them all the same with --all."
+    )
+
+
+def _note_one_class(comparison: Comparison) -> tuple[str, ...]:
+    """A note on what is not measured if all images are of one class."""
+    pairs = zip(comparison.classes, comparison.images, strict=True)
+    names = [name for name, images in pairs if images]
+    if len(names) > 1:
+        return ()
+    return (
+        f"All images are of the class {names[0]!r}; how often other classes are taken for it is "
+        "not measured, so its precision and F1 say little.",
     )
 
 

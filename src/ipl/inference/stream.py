@@ -17,6 +17,7 @@ from PIL import Image
 from ipl.classifier import PromptClassifier
 from ipl.datasets.images import MAX_PIXELS, ImageSource, UnreadableImageError, open_image
 from ipl.inference.image_encoder import ImageEncoder
+from ipl.support.errors import ConfigError
 
 BATCH = 64
 PART = 8  # images of a batch that a thread decodes and encodes on a CPU; more are not faster
@@ -73,9 +74,9 @@ def predict_stream(
     sources : iterable of Path or PIL.Image.Image
         The images. It may be endless: only one batch is taken from it and held at a time.
     top : int
-        How many classes of each image are returned at most, from the most probable on.
+        How many classes of each image are returned at most, from the most probable on; 1 or more.
     threshold : float
-        Classes that are less probable than this are left out.
+        Classes that are less probable than this are left out; from 0 to 1.
     advance : callable, optional
         Called with the number of images after each batch, for a progress bar.
     max_pixels : int, default=100_000_000
@@ -89,9 +90,15 @@ def predict_stream(
 
     Raises
     ------
+    ConfigError
+        If `top` or `threshold` is not allowed.
     sklearn.exceptions.NotFittedError
         If the classifier has not been fitted.
     """
+    if top < 1:
+        raise ConfigError(f"top is {top}; it must be 1 or more.")
+    if not 0 <= threshold <= 1:
+        raise ConfigError(f"threshold is {threshold}; it must be from 0 to 1.")
     with torch.no_grad():
         logits, zero_shot = classifier.logits_function(), _second_opinion(classifier)
     encoder = ImageEncoder(classifier)

@@ -18,6 +18,7 @@ from ipl.prompts.layout import ClassName, PromptLayout, Soft, WordSlot
 from ipl.support.errors import ConfigError, DataError, brief
 
 EMPTY_SLOT = "0"  # the token of an empty slot in the authors' code; in the paper, a zero vector
+PLACEHOLDERS = ("token", "zero")
 
 
 @dataclass(frozen=True)
@@ -57,8 +58,12 @@ def bind(
     """The prompts of a layout for a list of classes.
 
     An empty word slot holds the token "0" or, with the placeholder "zero", a zero vector. Raises
-    ConfigError if the layout is too long for the backbone, DataError if a class name is.
+    ConfigError if the placeholder is neither or the layout is too long for the backbone, DataError
+    if a class name is.
     """
+    if placeholder not in PLACEHOLDERS:
+        allowed = " or ".join(PLACEHOLDERS)
+        raise ConfigError(f"placeholder is {brief(placeholder)}; it must be {allowed}.")
     check_class_names(class_names, alike=True)  # readers have checked whether two may be alike
     names = tuple(clean_class_name(name) for name in class_names)
     prompts = [_prompt(layout, backbone, name) for name in names]

@@ -11,7 +11,7 @@ from functools import cache, lru_cache
 from importlib import resources
 from pathlib import Path
 
-from ipl.support.errors import ConfigError, DataError
+from ipl.support.errors import ConfigError, DataError, brief
 from ipl.support.files import read_text
 from ipl.words.lexicon import MIN_LENGTH, Tokenizer, is_alphabetic, is_one_token, zipf
 
@@ -49,11 +49,12 @@ class Pool:
     source: str
 
     def __post_init__(self) -> None:
-        clean = {word.strip().lower() for word in self.words} - {""}
-        if not self.words or self.words != tuple(sorted(clean)):
+        words = self.words if isinstance(self.words, tuple) else ()
+        clean = {word.strip().lower() for word in words if isinstance(word, str)} - {""}
+        if not words or words != tuple(sorted(clean)):
             raise ConfigError(
-                "Pool.words must be a tuple of words in lower case, without blanks around them, "
-                "sorted, each once; see Pool.from_words."
+                f"Pool.words is {brief(self.words)}; it must be a tuple of words in lower case, "
+                "without blanks around them, sorted, each once; see Pool.from_words."
             )
 
     def __len__(self) -> int:
