@@ -206,47 +206,26 @@ def test_a_backbone_or_device_that_is_not_there_is_no_runs_failure(root: Path, r
         Runner(RunEnvironment(str(root), device="cuda:77")).execute(run)
 
 
-SOURCE = {"source": "pacs/photo", "arms": "words", "words": 1}
-ONE_WORD = {"words": 1, "epochs": 3}
-
-
-@pytest.mark.parametrize(
-    ("one", "another"),
-    [
-        (
-            {"protocol": "cross-dataset", "datasets": "dtd", **SOURCE},
-            {"protocol": "domain", "datasets": "pacs/sketch", **SOURCE},
-        ),
-        ({"interval": 1, **ONE_WORD}, {"interval": 3, **ONE_WORD}),
-    ],
-    ids=["one source", "an interval after the only word"],
-)
-def test_runs_that_differ_in_what_does_not_matter_to_it_share_a_training(
-    one: dict[str, Any],
-    another: dict[str, Any],
-    environment: RunEnvironment,
-    runs: Runs,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+def test_a_prompt_of_a_source_is_trained_once_for_all_that_test_it(
+    environment: RunEnvironment, runs: Runs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (first,), (second,) = runs(**one), runs(**another)
-    assert first.training == second.training
-    assert first.id != second.id
-    alone = done(environment, second)[0]
+    source = {"source": "pacs/photo", "arms": "words", "words": 1}
+    across, other = (
+        *runs(protocol="cross-dataset", datasets="dtd", **source),
+        *runs(protocol="domain", datasets="pacs/sketch", **source),
+    )
+    assert across.training == other.training != across.id
+    alone = done(environment, other)[0]
     trained, fit = list[object](), PromptClassifier.fit
     monkeypatch.setattr(
         PromptClassifier, "fit", lambda self, *a, **more: (trained.append(a), fit(self, *a, **more))
     )
-    _, record = done(replace(environment, prompts=str(tmp_path)), first, second)
+    _, record = done(replace(environment, prompts=str(tmp_path)), across, other)
     assert len(trained) == 1
     for name in ("accuracy", "chosen", "prompt", "train_accuracy", "selection", "settings"):
         assert record[name] == alone[name]
     assert losses(record) == losses(alone)
-
-
-def test_an_interval_between_two_words_is_another_training(runs: Runs) -> None:
-    (short,), (long,) = (runs(words=2, epochs=4, interval=t) for t in (1, 2))
-    assert short.training != long.training
+    assert [RunRecord.from_dict(record).training] == [path.name for path in tmp_path.iterdir()]
 
 
 def test_a_copy_of_a_backbone_is_told_by_its_architecture_and_its_hash(

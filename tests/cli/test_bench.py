@@ -149,7 +149,7 @@ def test_the_whole_paper_names_what_is_missing(ipl: Callable[..., Any], root: Pa
 def test_prompts_are_kept_and_can_be_rated(
     bench: Bench, ipl: Callable[..., Any], home: Path, words_file: Path
 ) -> None:
-    done = bench("--arms", "plain,empty,words", "--words", "2", "--save-prompts", "--json")
+    done = bench("--arms", "plain,empty,words", "--words", "1", "--save-prompts", "--json")
     kept = sorted(path.name for path in (home / "out" / "prompts").iterdir())
     assert kept == done.json["done"]
     plain, words = (home / "out" / "prompts" / name for name in kept if "empty" not in name)

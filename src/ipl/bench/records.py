@@ -19,7 +19,7 @@ from ipl.backbone.backbone import Backbone
 from ipl.bench.arms import LINEAR_PROBE, ZERO_SHOT
 from ipl.bench.protocols import find_protocol
 from ipl.bench.protocols.protocol import Protocol
-from ipl.bench.run import Run
+from ipl.bench.run import Run, training_id
 from ipl.saving.run_folder import FORMAT_VERSION
 from ipl.support.errors import ConfigError, DataError, brief
 from ipl.support.files import check_regular, write_json
@@ -143,6 +143,14 @@ class RunRecord:
     def draw(self) -> int:
         """The number of the draw of random words; 0 if there is none."""
         return int(self.settings.get("random_words") or 0)
+
+    @property
+    def training(self) -> str:
+        """The id of the training, as `Run.training`; prompts are kept under it."""
+        names = ("protocol", "dataset", "targets", "learner", "words", "seed", "shots", "settings")
+        values = {name: getattr(self, name) for name in names}
+        values |= {"backbone": self.backbone["name"], "precision": self.backbone["precision"]}
+        return training_id(self.id, self.arm, values)
 
     @property
     def rules(self) -> Protocol:

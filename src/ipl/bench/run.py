@@ -25,7 +25,6 @@ from ipl.config import (
 from ipl.datasets.benchmarks import template_of
 from ipl.learners.hyperparameters import Hyperparameters
 from ipl.learners.registry import learner_class
-from ipl.training.schedule import ENOUGH
 
 POOL = "pool"  # in a record, in place of `words_file` and `pool_part`
 BUNDLED = "bundled"  # the pool of words in the package
@@ -77,23 +76,13 @@ class Run:
     @cached_property
     def id(self) -> str:
         """A readable name that ends in eight hex digits of a hash of all values."""
-        return f"{self.name}-{self._digest()}"
+        # The order of targets changes no result.
+        return f"{self.name}-{_digest({**self.as_values(), 'targets': sorted(self.targets)})}"
 
     @cached_property
     def training(self) -> str:
-        """The id of the training, which runs share that differ only in what does not matter to it.
-
-        That is what they test with prompts of one source, and the epochs after the only word.
-        """
-        changes: dict[str, Any] = {}
-        if self.targets:
-            changes |= {"protocol": None, "targets": None}
-        # With more shots, an interval can also decide how many epochs there are.
-        if self.words == 1 and self.shots <= ENOUGH:
-            changes["settings"] = {**self.settings, "interval": None}
-        if not changes or self.arm in UNTRAINED:
-            return self.id
-        return f"{self.name}-{self._digest(**changes)}"
+        """The id of the training, which runs share that test prompts of one source."""
+        return training_id(self.id, self.arm, self.as_values())
 
     @property
     def name(self) -> str:
@@ -103,11 +92,6 @@ class Run:
         elif self.arm == RANDOM:
             words += f"-{self.arm}{self.config.random_words}"
         return f"{self.dataset.replace('/', '-')}-{self.learner}-{words}-seed{self.seed}"
-
-    def _digest(self, **changes: Any) -> str:
-        # The order of targets changes no result.
-        values = {**self.as_values(), "targets": sorted(self.targets), **changes}
-        return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:8]
 
     @cached_property
     def settings(self) -> dict[str, Any]:
@@ -134,6 +118,18 @@ class Run:
             "precision": self.config.precision,
             "settings": self.settings,
         }
+
+
+def training_id(run_id: str, arm: str, values: Mapping[str, Any]) -> str:
+    """The id of the training of a run with these values, as `Run.as_values` has them."""
+    if not values["targets"] or arm in UNTRAINED:
+        return run_id
+    name, _, _ = run_id.rpartition("-")
+    return f"{name}-{_digest({**values, 'protocol': None, 'targets': None})}"
+
+
+def _digest(values: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:8]
 
 
 def depends_on_search(arm: str, words: int | str) -> bool:

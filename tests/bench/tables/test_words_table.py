@@ -105,12 +105,24 @@ def test_nearest_of_the_whole_vocabulary(pocket: Backbone) -> None:
 
 def test_the_table_reads_the_prompts_that_were_kept(tmp_path: Path, pocket: Backbone) -> None:
     plain = RunRecord.from_dict(record(words=0, backbone="pocket"))
-    assert token_rows(tmp_path, [plain]) == []
-    folder = tmp_path / PROMPTS / plain.id
-    folder.mkdir(parents=True)
-    save_file({"soft": pocket.embed(pocket.tokenize("furry cat")).clone()}, folder / TENSORS)
-    table = words_table(token_rows(tmp_path, [plain]))
+    across = [  # one prompt, tested in both ways
+        RunRecord.from_dict(
+            record("scenes", words=0, accuracy=accuracy, protocol=protocol, backbone="pocket")
+        )
+        for protocol, accuracy in (
+            ("cross-dataset", {"scenes": 0.5, "dtd": 0.5}),
+            ("domain", {"scenes": 0.5, "pacs/sketch": 0.5}),
+        )
+    ]
+    runs = [plain, *across]
+    assert token_rows(tmp_path, runs) == []
+    for training, text in ((plain.id, "furry cat"), (across[0].training, "sunny beach")):
+        folder = tmp_path / PROMPTS / training
+        folder.mkdir(parents=True)
+        save_file({"soft": pocket.embed(pocket.tokenize(text)).clone()}, folder / TENSORS)
+    table = words_table(token_rows(tmp_path, runs))
     assert [row[1:4] for row in table.rows] == [
         ("CoOp, tokens nearest to its vectors", "1", "furry, cat"),
         ("paper, tokens nearest to its vectors", "", "tosc, enjoyment"),
+        ("CoOp, tokens nearest to its vectors", "1", "sunny, beach"),
     ]

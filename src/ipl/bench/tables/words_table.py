@@ -118,8 +118,8 @@ def token_rows(folder: Path, runs: Sequence[RunRecord]) -> list[dict[str, Any]]:
     """A row for each prompt without words that `ipl bench --save-prompts` has kept in a folder."""
     backbones: dict[str, Backbone] = {}
     rows: list[dict[str, Any]] = []
-    for run in runs:
-        path = folder / PROMPTS / run.id / TENSORS
+    for training, run in {run.training: run for run in runs}.items():
+        path = folder / PROMPTS / training / TENSORS
         if run.arm == PLAIN and path.is_file():
             name = str(run.backbone["name"])
             backbones[name] = backbones.get(name) or load_backbone(name, "cpu")
