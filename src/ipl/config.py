@@ -414,7 +414,8 @@ class FitConfig:
     def from_dict(cls, values: Mapping[str, Any]) -> FitConfig:
         """The config of plain values, as a file or a command line gives them.
 
-        `lambda` may stand for `lambda_`, and a text that is a number for the number.
+        An option's name may stand for the field, as `lambda` for `lambda_`, and a text that is a
+        number for the number.
         """
         settings = {}
         for key, value in values.items():
@@ -486,8 +487,9 @@ def given_words(text: str) -> tuple[str, ...]:
 
 
 def field_name(key: str) -> str:
-    """The field for a key of a file: `lambda` stands for `lambda_`."""
-    return f"{key}_" if f"{key}_" in setting_names() else key
+    """The field for a key of a file, which may be an option: `lambda` stands for `lambda_`."""
+    option = f"--{key.replace('_', '-')}"
+    return next((s.name for s in fit_settings() if s.flag == option and not s.negated), key)
 
 
 def takes_settings(settings: Iterable[Setting]) -> Callable[[T], T]:

@@ -83,6 +83,13 @@ def test_published_numbers(values: dict[str, Any], settings: dict[str, Any]) -> 
     assert {name: run.settings[name] for name in settings} == settings
 
 
+def test_an_option_may_stand_for_its_setting() -> None:
+    visible = only(pool="visible")
+    assert visible == only(pool_part="visible")
+    varied = plan(vary=("pool", ("visible", "all")), seeds=1, arms="words")
+    assert varied.runs() == (visible, only())
+
+
 # -- arms -----------------------------------------------------------------------------------------
 
 
