@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ipl.bench.tables import figures
-from ipl.bench.tables.figures import plot_returns, plot_setting
+from ipl.bench.tables.figures import plot_overhead, plot_returns, plot_setting
 from ipl.bench.tables.words_table import find_word_searches
 from ipl.display.plots import Panel
 from tests.helpers.records import record, search
@@ -83,3 +83,28 @@ def test_marginal_gains_are_means_over_datasets_of_means_over_seeds(
     assert gain.points[0] == (1.0, pytest.approx(1.0), pytest.approx(0.5**0.5))
     assert gain.points[1] == (2.0, pytest.approx(0.3), 0.0)  # pets have one word
     assert utility.points[1][1] == pytest.approx(0.4)  # 0.1 of penalty
+
+
+def test_overhead_is_of_training_alone_and_a_mean_over_rows(
+    tmp_path: Path, panels: list[Panel]
+) -> None:
+    def costly(words: int, seed: int, training: float, fit: float, **more: Any) -> dict[str, Any]:
+        made = record("dtd", words=words, seed=seed, **more)
+        costs = {"seconds": {"fit": fit, "test": 1.0}, "device": "cpu", "peak_memory": 2 * 10**9}
+        return made | costs | {"history": {"epochs": [], "seconds": training}}
+
+    result = result_of(
+        tmp_path,
+        costly(0, 1, 9.0, 10.0),
+        costly(0, 2, 11.0, 12.0),
+        costly(2, 1, 14.0, 300.0),  # with a search
+        costly(2, 2, 16.0, 17.0),  # with words from the cache
+        costly(3, 1, 21.0, 22.0),
+    )
+    assert plot_overhead(result) is not None
+    time, memory = panels
+    assert time.x_ticks == ((0.0, "CoOp"),)
+    plain, words = time.lines
+    assert plain.points == ((0.0, 10.0, 0.0),)
+    assert words.points == ((0.0, (15.0 + 21.0) / 2, 0.0),)
+    assert memory.lines[0].points == ((0.0, 2.0, 0.0),)

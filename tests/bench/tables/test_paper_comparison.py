@@ -44,7 +44,8 @@ def test_the_papers_settings_need_no_reason(tmp_path: Path) -> None:
         ({"lambda_": 0.1}, "lambda is 0.1, not 0.2"),
         ({"pool": "bundled, no-names"}, "pool is bundled, no-names, not bundled"),
         ({"class_template": "{}"}, "class_template is {}, not a photo of a {}, a type of pet."),
-        ({"average_mean": 15.0}, "average_mean is 15.0, which the paper does not have"),
+        ({"average_mean": 15.0}, "average_mean is 15, which the paper does not have"),
+        ({"learner": "promptsrc", "average_mean": 6.5}, "average_mean is 6.5, not 15"),
         ({"of_backbone": {"precision": "bf16"}}, "precision is bf16, not fp16 or fp32"),
         (
             {"data": {"classes": {"base": 5, "novel": 5}, "test_images": {"base": 9, "novel": 9}}},

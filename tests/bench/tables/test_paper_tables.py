@@ -132,6 +132,9 @@ def test_the_penalty_has_the_averages_of_both_ways(tables: dict[str, PaperTable]
     assert value(table, AVERAGE, "without HM") == pytest.approx(73.98, abs=0.01)
     expected = value(table, "dtd", "with novel") - 50.6
     assert value(table, "dtd", "difference novel") == pytest.approx(expected)
+    shown = [cell for each in table.tables() for row in each.rows for cell in row]
+    assert any(cell.startswith("\N{MINUS SIGN}") for cell in shown)
+    assert not any(cell.startswith("-") and len(cell) > 1 for cell in shown)
 
 
 def test_a_folder_with_ablations_still_has_the_papers_rows(tmp_path: Path) -> None:

@@ -48,6 +48,8 @@ def _costs(runs: Sequence[RunRecord]) -> dict[str, Any]:
     searches = dict.fromkeys((step.seconds, step.word, step.loss) for step in steps)
     return {
         "fit_seconds": _mean(run.seconds["fit"] for run in runs if run.seconds.get("fit")),
+        # Of the prompt alone, without the search.
+        "training_seconds": _mean(run.history.seconds for run in runs if run.history),
         "word_seconds": _mean(seconds for seconds, _, _ in searches),
         "peak_memory": max((run.peak_memory / GB for run in runs if run.peak_memory), default=None),
         "utilisation_mean": _mean(usage["mean"] for usage in usages),

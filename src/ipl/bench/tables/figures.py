@@ -6,9 +6,10 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from ipl.bench.paper_numbers import AVERAGE
+from ipl.bench.tables.cost_table import cost_rows
+from ipl.bench.tables.gains import find_gains
 from ipl.bench.tables.methods import MethodRow, learner_name
 from ipl.bench.tables.results import Cell, Result
 from ipl.bench.tables.words_table import WordSearch
@@ -25,7 +26,7 @@ SETTINGS = {
 }
 TITLES = {"base": "base classes", "novel": "novel classes", "hm": "harmonic mean"}
 OVERHEAD = {  # columns of the cost table
-    "fit_seconds": "time, s",
+    "training_seconds": "time of training, s",
     "peak_memory": "peak memory, GB",
     "utilisation_mean": "GPU utilisation, %",
 }
@@ -71,35 +72,45 @@ def plot_returns(searches: Sequence[WordSearch]) -> dict[str, bytes] | None:
 # -- overhead -------------------------------------------------------------------------------------
 
 
-def plot_overhead(rows: Sequence[Mapping[str, Any]]) -> dict[str, bytes] | None:
+def plot_overhead(result: Result) -> dict[str, bytes] | None:
     """What learners cost without and with words; None unless one was run with both.
 
-    The rows are those of the cost table, of which the protocol and device that come first count.
+    Rows of a learner that differ in a setting are averaged. The device that comes first counts.
     The last panel needs runs that were profiled.
     """
-    shown = [row for row in rows if row["arm"] in (PLAIN, CHOSEN)]
-    protocol, device = (shown[0]["protocol"], shown[0]["device"]) if shown else ("", "")
-    costs = {
-        (row["learner"], row["arm"]): row
-        for row in shown
-        if (row["protocol"], row["device"]) == (protocol, device)
-    }
-    learners = [name for name, arm in costs if arm == CHOSEN and (name, PLAIN) in costs]
-    if not learners:
+    pairs = find_gains(result, {"overhead": (PLAIN, CHOSEN)})
+    if not pairs:
         return None
+    rows = cost_rows([result])
+    device = next(row["device"] for row in rows if row["method"] == pairs[0].method.label)
+    costs = {row["method"]: row for row in rows if row["device"] == device}
+    pairs = [p for p in pairs if p.baseline.label in costs and p.method.label in costs]
+    learners = list(dict.fromkeys(pair.method.learner for pair in pairs))
     ticks = tuple((float(x), learner_name(name)) for x, name in enumerate(learners))
+    arms = {
+        "without words": [pair.baseline for pair in pairs],
+        "with words": [pair.method for pair in pairs],
+    }
     panels = []
     for metric, title in OVERHEAD.items():
         lines = []
-        for number, (arm, label) in enumerate(((PLAIN, "without words"), (CHOSEN, "with words"))):
-            values = [(x, costs[name, arm][metric]) for x, name in enumerate(learners)]
-            points = tuple((float(x), value, 0.0) for x, value in values if value is not None)
-            lines.append(ErrorBarLine(label, points, number, "none"))
+        for number, (label, methods) in enumerate(arms.items()):
+            points = []
+            for x, learner in enumerate(learners):
+                own = [costs[m.label][metric] for m in methods if m.learner == learner]
+                values = [value for value in own if value is not None]
+                if values:
+                    points.append((float(x), statistics.mean(values), 0.0))
+            lines.append(ErrorBarLine(label, tuple(points), number, "none"))
         if any(line.points for line in lines):
             panels.append(Panel(title, tuple(lines), ticks))
-    if not panels:  # all prompts came from earlier runs
+    if not panels:
         return None
-    return plot_panels(panels, f"What a fit costs. {protocol}, {device}", "", "")
+    title = (
+        f"What a fit costs on average. {result.title}, {device}. Time is of the training "
+        "alone, memory and utilisation also of the search, unless its words came from the cache"
+    )
+    return plot_panels(panels, title, "", "")
 
 
 # -- curves over a setting ------------------------------------------------------------------------

@@ -63,10 +63,14 @@ def setting_differences(run: RunRecord) -> list[str]:
             value, expected = config.get(name), published.get(name)
             allowed = dict.fromkeys([ALSO_PUBLISHED.get(name, expected), expected])
             if value not in list(allowed):  # 1.0 is 1
-                texts = f"not {' or '.join(map(str, allowed))}"
+                texts = f"not {' or '.join(map(_text, allowed))}"
                 texts = texts if allowed.keys() - {None} else "which the paper does not have"
-                differences.append(f"{name.rstrip('_')} is {value}, {texts}")
+                differences.append(f"{name.rstrip('_')} is {_text(value)}, {texts}")
     return differences
+
+
+def _text(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def ablation_numbers(run: RunRecord, dataset: str, differences: Collection[str]) -> Values:

@@ -13,7 +13,6 @@ from ipl.bench.paper_numbers import AVERAGE
 from ipl.bench.protocols.protocol import Values
 from ipl.bench.records import RunRecord
 from ipl.bench.run import canonical
-from ipl.bench.tables.cost_table import cost_rows
 from ipl.bench.tables.figures import SETTINGS, plot_overhead, plot_returns, plot_setting
 from ipl.bench.tables.gains import differing_settings
 from ipl.bench.tables.methods import MethodRow, common_text, value_of
@@ -47,6 +46,7 @@ class PaperTable:
     measures: Mapping[str, str]  # of each group, with their headings
     rows: list[dict[str, Any]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    signed_group: str = ""  # whose numbers are differences
 
     def add_row(
         self,
@@ -73,7 +73,7 @@ class PaperTable:
             groups = self.groups[start : start + size]
             columns = self._columns(groups)
             rows = [
-                [row[self.first], *(_text(row, name) for name in columns)]
+                [row[self.first], *(self._text(row, name) for name in columns)]
                 for row in self.rows
                 if any(name in row for name in columns)
             ]
@@ -97,13 +97,14 @@ class PaperTable:
     def _column(self, group: str, measure: str) -> str:
         return f"{group} {self.measures[measure]}" if len(self.measures) > 1 else group
 
-
-def _text(row: Mapping[str, Any], column: str) -> str:
-    """A number, with its difference in brackets."""
-    if column not in row:
-        return "-"
-    change = row.get(column + DIFFERENCE)
-    return f"{row[column]:.2f}" + ("" if change is None else f" ({signed(change, 2)})")
+    def _text(self, row: Mapping[str, Any], column: str) -> str:
+        """A number, with its difference in brackets."""
+        if column not in row:
+            return "-"
+        if self.signed_group and column in self._columns([self.signed_group]):
+            return signed(row[column], 2)
+        change = row.get(column + DIFFERENCE)
+        return f"{row[column]:.2f}" + ("" if change is None else f" ({signed(change, 2)})")
 
 
 def paper_tables(runs: Sequence[RunRecord]) -> list[PaperTable]:
@@ -121,10 +122,11 @@ def paper_figures(runs: Sequence[RunRecord]) -> dict[str, dict[str, bytes]]:
     """Every figure that the records have the numbers for: svg and png by the figure's name."""
     published = as_published(runs)
     most_shots = max(run.shots for run in published)
-    searches = find_word_searches([run for run in published if run.shots == most_shots])
+    shown = [run for run in published if run.shots == most_shots]
+    overheads = map(plot_overhead, build_results(shown))
     figures = {
-        "marginal-gain": plot_returns(searches),
-        "overhead": plot_overhead(cost_rows(build_results(published))),
+        "marginal-gain": plot_returns(find_word_searches(shown)),
+        "overhead": next(filter(None, overheads), None),
     }
     for setting in SETTINGS:
         for result in build_results(as_published(runs, setting)):
@@ -260,6 +262,7 @@ def _penalty_tables(runs: Sequence[RunRecord]) -> Iterator[PaperTable]:
             "dataset",
             list(columns),
             {"base": "base", "novel": "novel", "hm": "HM"},
+            signed_group="difference",
         )
         for name in columns["with"]:
             table.add_row(name, {group: values[name] for group, values in columns.items()})
