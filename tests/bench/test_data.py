@@ -145,7 +145,7 @@ def test_too_few_classes_or_images(mine: Path, tmp_path: Path) -> None:
 
 def test_base_to_novel_on_a_folder(mine: Path, tmp_path: Path) -> None:
     (mine / "lake" / "notes.txt").write_text("not an image")
-    wanted = planned(tmp_path / "out", datasets=str(mine))
+    wanted = planned(tmp_path / "out", datasets=str(mine), epochs=1, words=1)
     records = recorded(wanted, tmp_path / "out")
     for run, record in zip(wanted.runs, records, strict=True):
         assert run.id.startswith("mine-")
@@ -155,12 +155,12 @@ def test_base_to_novel_on_a_folder(mine: Path, tmp_path: Path) -> None:
         assert str(mine.parent) not in json.dumps(record["settings"])
     assert records[0]["settings"]["templates"] == {"mine": "a photo of a {}."}
     moved = mine.rename(tmp_path / "mine")  # neither ids nor hashes know where it is
-    there = planned(tmp_path / "out", datasets=str(moved))
+    there = planned(tmp_path / "out", datasets=str(moved), epochs=1, words=1)
     assert there.runs == wanted.runs
     assert [one["data"] for one in recorded(there, tmp_path / "moved")] == [
         one["data"] for one in records
     ]
     (moved / "lake" / "0.png").unlink()
     with pytest.raises(DataError, match="are of other images called 'mine', or images were added"):
-        planned(tmp_path / "out", datasets=str(moved))
-    assert planned(tmp_path / "another", datasets=str(moved)).runs == wanted.runs
+        planned(tmp_path / "out", datasets=str(moved), epochs=1, words=1)
+    assert planned(tmp_path / "another", datasets=str(moved), epochs=1, words=1).runs == wanted.runs
