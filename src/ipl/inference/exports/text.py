@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from ipl.classifier import PromptClassifier
-from ipl.display.formatting import signed
 from ipl.inference.exports.common import metadata
 from ipl.support.files import write_text
 from ipl.words.template import Template
@@ -27,7 +26,7 @@ def plain_text(classifier: PromptClassifier) -> str:
     selection = classifier.selection_
     if selection is not None and selection.steps:
         width = max(len(step.word) for step in selection.steps)
-        lines += [f"{step.word:<{width}}  {signed(step.gain)}" for step in selection.steps]
+        lines += [f"{step.word:<{width}}  {step.gain:+.4f}" for step in selection.steps]
         lines += ["", f"gain: utility - {selection.lambda_:g} * redundancy, on the training images"]
         sentence = Template(selection.template).full("{cls}", selection.words)
         lines += [f"without the vectors [V], the words alone: {sentence}", ""]
