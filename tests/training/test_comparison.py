@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from ipl.backbone.labelled_features import LabelledFeatures
+from ipl.backbone.linear_probe import LinearProbe
 from ipl.datasets.dataset import Item
 from ipl.metrics import paired_difference
 from ipl.support.errors import ConfigError
@@ -22,6 +23,7 @@ from ipl.training.comparison import (
     Comparison,
     Method,
     _note_duplicates,
+    _note_offset,
     compare_predictions,
     near_duplicates,
 )
@@ -171,6 +173,20 @@ def test_confusions_are_named_pairs() -> None:
     labels = torch.tensor([0, 0, 0, 1])
     comparison = compare_predictions([(PROMPT, "", logits)], labels, ("cat", "dog", "fox"))
     assert comparison.confusions == "Most often confused: cat taken for dog (2 of 3)."
+
+
+@pytest.mark.parametrize(
+    ("alphas", "says"),
+    [((0.5, 0.0), None), ((0.0, 0.5), "zero-shot's logits instead of"), ((0.0, 0.0), "no text's")],
+)
+def test_a_head_without_the_prompts_logits_is_noted(
+    alphas: tuple[float, float], says: str | None
+) -> None:
+    alpha, names_alpha = alphas
+    head = LinearProbe(torch.zeros(2, 4), torch.zeros(2), 1.0, 5, alpha, names_alpha)
+    notes = _note_offset(head)
+    assert len(notes) == (says is not None)
+    assert all(str(says) in note for note in notes)
 
 
 def test_near_duplicates_are_found_where_images_differ_and_not_where_all_look_alike() -> None:

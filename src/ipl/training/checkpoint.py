@@ -28,13 +28,8 @@ from ipl.training.history import TrainingHistory
 SECONDS_BETWEEN_WRITES = 20.0
 SECONDS_KEPT = 30 * 24 * 3600.0
 KIND = "trainings"
-FOLDERS = (
-    "backbone",
-    "kernels",
-    "prompts",
-    "learners",
-    "training",
-)  # whose code a training depends on
+# Whose code a training depends on.
+FOLDERS = ("backbone", "kernels", "prompts", "learners", "training")
 
 
 @dataclass(frozen=True)

@@ -403,11 +403,12 @@ def compare_with_baselines(
 
 
 def _note_offset(head: LinearProbe) -> tuple[str, ...]:
+    """A note if the head does without the prompt's logits."""
     if head.alpha:
         return ()
-    added = "zero-shot's logits and not the prompt's" if head.names_alpha else "no logits of texts"
+    used = "zero-shot's logits instead of the prompt's" if head.names_alpha else "no text's logits"
     return (
-        f"The head adds {added}, because so it predicts held-out training images better. The "
+        f"The head uses {used}: held-out training images are predicted better that way. The "
         "prompt and its words are for other lists of classes.",
     )
 
